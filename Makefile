@@ -1,0 +1,68 @@
+# The front door. Meson builds (build/); this only says the common things shortly.
+#   DESTDIR, PREFIX    for install           FUZZ_SECONDS, FUZZ_TARGETS    for fuzz
+#   BENCH_ARGS         for bench             PACKAGES=no                   never install packages
+
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?=
+BENCH_ARGS ?=
+PACKAGES ?= yes
+
+ifeq ($(PACKAGES),no)
+install_packages = @:
+else
+install_packages = @scripts/install-packages
+endif
+
+.PHONY: help build run test bench fuzz lint format install clean
+.DEFAULT_GOAL := help
+
+help: ## This list
+	@echo "kazahana: unique 64-bit IDs that sort by time"
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+
+build: ## The program build/kazahana and the libraries beside it; installs missing packages
+	$(install_packages) build
+	@scripts/configure build
+	@ninja -C build
+
+run: ## Build, then mint a few IDs and decode them
+	$(install_packages) build
+	@scripts/configure build >/dev/null
+	@ninja -C build --quiet
+	@scripts/demo build/kazahana
+
+test: ## Everything: lint, all suites, again under ASan and UBSan, threads under TSan
+	$(install_packages) build test
+	@scripts/run-tests
+
+bench: ## The speed goals with the measured ratios beside them
+	$(install_packages) build test
+	@scripts/configure build
+	@ninja -C build
+	@build/bench/bench $(BENCH_ARGS)
+
+fuzz: ## Each fuzz target for FUZZ_SECONDS (60), starting from its corpus
+	$(install_packages) build test fuzz
+	@CC=clang scripts/configure build-fuzz -Dfuzz=true
+	@ninja -C build-fuzz
+	@FUZZ_SECONDS='$(FUZZ_SECONDS)' scripts/fuzz $(FUZZ_TARGETS)
+
+lint: ## The checks that need no build (a part of test)
+	$(install_packages) test
+	@scripts/lint
+
+format: ## clang-format over every C file
+	$(install_packages) test
+	@git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.cc' | xargs clang-format -i
+
+install: ## Install under PREFIX (/usr/local), within DESTDIR if given
+	$(install_packages) build
+	@scripts/configure build
+	@test -z '$(PREFIX)' || meson configure build -Dprefix='$(PREFIX)'
+	@ninja -C build
+	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
+
+clean: ## Remove every build directory
+	rm -rf build build-asan build-tsan build-fuzz

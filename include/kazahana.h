@@ -1,0 +1,426 @@
+/* kazahana: unique 64-bit IDs that sort by time. This header is the manual of the library.
+ *
+ * An ID is a point: a time in milliseconds above, a slot below (node and sequence together). A source hands out
+ * rectangles, a block of slots times a span of time, and never two that overlap. A generator mints only inside the
+ * rectangles it holds and only upward. So no two IDs are equal, and the argument needs no clock: a process that was
+ * frozen for an hour still mints inside its own rectangle, and nobody else ever gets those points.
+ *
+ *     kz_generator *gen;
+ *     kz_error err;
+ *     if (kz_open(&gen, "static:7", NULL, &err)) { fprintf(stderr, "%s\n", err.message); return 1; }
+ *     kz_id id;
+ *     if (kz_next(gen, &id) == KZ_OK) printf("%" PRIu64 "\n", id);
+ *     kz_close(gen);
+ *
+ * Contents:
+ *   1. Status and errors          4. Layouts and decoding      7. External IDs
+ *   2. Simple calls               5. Texts                     8. Strictly increasing nanoseconds, and UUIDs of them
+ *   3. Explicit calls, options    6. Bytes                     9. Caveats: fork, signals, sleep, clones, late IDs
+ *
+ * Conventions. Every call that can fail returns a kz_status and gives its value through a pointer. On any status but
+ * KZ_OK the outputs are untouched and nothing has changed, unless the call says otherwise. A kz_error pointer may be
+ * NULL. Times are Unix milliseconds (`unix_ms`) or nanoseconds (`unix_ns`), UTC; units stand last in a name. Calls on
+ * one generator may come from any number of threads at once. Functions marked `_free` or `_close` accept NULL.
+ *
+ * Everything here is since 0.1 unless it says otherwise. Until 1.0 the soname carries the minor version.
+ */
+#ifndef KAZAHANA_H
+#define KAZAHANA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define KZ_AT_LEAST(n) n
+#else
+#define KZ_AT_LEAST(n) static n
+#endif
+
+#if defined(__GNUC__)
+#define KZ_API __attribute__((visibility("default")))
+#define KZ_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define KZ_API
+#define KZ_MUST_CHECK
+#endif
+
+#define KZ_VERSION_MAJOR 0
+#define KZ_VERSION_MINOR 1
+#define KZ_VERSION_PATCH 0
+#define KZ_VERSION "0.1.0"
+
+/* The version of the library that is running, which may be newer than the header a program was built with. */
+KZ_API const char *kz_version(void);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 1. Status and errors
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* One list gives the enum, the names and the texts. Numbers are pinned: they never change their meaning. */
+#define KZ_STATUS_MAP(X)                                                                                               \
+    X(OK, 0, "done")                                                                                                   \
+    X(AGAIN, 1, "no ID without waiting")                                                                               \
+    X(TIMEOUT, 2, "no ID within the time allowed")                                                                     \
+    X(INVALID, 3, "not a valid value")                                                                                 \
+    X(UNSUPPORTED, 4, "not supported here")                                                                            \
+    X(CLOCK_BACKWARD, 5, "the clock went back")                                                                        \
+    X(BEFORE_EPOCH, 6, "the clock is before the layout's epoch")                                                       \
+    X(OVERFLOW, 7, "the time field has run out")                                                                       \
+    X(FORKED, 8, "the generator belongs to the parent process")                                                        \
+    X(IN_USE, 9, "in use by another generator")                                                                        \
+    X(STATE, 10, "the state file cannot be used")                                                                      \
+    X(LEASE_ACQUISITION, 11, "no lease, and no fallback allowed")                                                      \
+    X(NO_PROVIDER, 12, "no source configured, and no fallback allowed")                                                \
+    X(UNKNOWN_KEY, 13, "made with a key that is not loaded")                                                           \
+    X(NO_MEMORY, 14, "out of memory")                                                                                  \
+    X(SYSTEM, 15, "the operating system refused")
+
+typedef enum kz_status {
+#define KZ_STATUS_ENUM(name, number, text) KZ_##name = number,
+    KZ_STATUS_MAP(KZ_STATUS_ENUM)
+#undef KZ_STATUS_ENUM
+} kz_status;
+
+/* "KZ_TIMEOUT"; "KZ_UNKNOWN" for a number this version does not know. Never NULL. */
+KZ_API const char *kz_status_name(kz_status status);
+
+/* One line about a status, without the particulars that kz_error has. Never NULL. */
+KZ_API const char *kz_status_text(kz_status status);
+
+#define KZ_MESSAGE_SIZE 384
+
+/* What went wrong, in the caller's memory. The message names the offending value and the way out. */
+typedef struct kz_error {
+    kz_status status;
+    kz_status cause;     /* KZ_LEASE_ACQUISITION: what the last attempt to get a lease failed with; else KZ_OK */
+    int64_t backward_ms; /* KZ_CLOCK_BACKWARD: by how much the clock is behind the last ID; else 0 */
+    int64_t limit_ms;    /* KZ_CLOCK_BACKWARD: what would have been waited for, negative for no limit; else 0 */
+    char message[KZ_MESSAGE_SIZE];
+} kz_error;
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 2. Simple calls
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef uint64_t kz_id;
+typedef struct kz_generator kz_generator;
+typedef struct kz_options kz_options;
+
+/* Opens a generator on the source that `url` names:
+ *
+ *     static:7                      node 7, for ever; nobody else may use that number
+ *     static:7?state=/path/file     the same, and a restart after the clock was set back cannot repeat an ID
+ *     env:WORKER_ID                 the node from an environment variable; also with ?default=0 and &state=
+ *     standalone:                   no coordinator: unfenced fallback IDs, which promise nothing (section 9)
+ *
+ * `options` may be NULL for the defaults. The URL and the options are copied.
+ *
+ * KZ_INVALID         the URL, an option or the layout is wrong; the message says which
+ * KZ_UNSUPPORTED     no such kind of source in this build, or a layout that can only be decoded
+ * KZ_IN_USE          this process has a generator on that node and layout, or some process has the state file locked
+ * KZ_STATE           the state file is damaged, belongs to another node or layout, or cannot be written
+ * KZ_NO_PROVIDER     standalone: with fallback = never
+ * KZ_NO_MEMORY, KZ_SYSTEM
+ */
+KZ_API KZ_MUST_CHECK kz_status kz_open(kz_generator **gen, const char *url, const kz_options *options, kz_error *err);
+
+/* The next ID: larger than every ID this generator gave before, on whatever thread. Sleeps when it has to, for
+ * timeout_ms at the most: when the slots of this millisecond are used up (to the next millisecond, never longer), or
+ * when the clock went back and the policy is to wait. Makes no system call otherwise.
+ *
+ * KZ_TIMEOUT          nothing to be had within timeout_ms
+ * KZ_CLOCK_BACKWARD   the clock is behind the last ID by more than the policy waits for: kz_mint says by how much
+ * KZ_BEFORE_EPOCH     the clock is before the layout's epoch: set the clock, or choose a layout
+ * KZ_OVERFLOW         the layout's time field has run out: move to a layout with more time bits or a later epoch
+ * KZ_FORKED           the parent process opened this generator: open one of your own (section 9)
+ * KZ_STATE            the state file could not be written in time, and the mark on disk has been reached
+ */
+KZ_API KZ_MUST_CHECK kz_status kz_next(kz_generator *gen, kz_id *id);
+
+/* The same, but never sleeps: KZ_AGAIN where kz_next would. For event loops. */
+KZ_API KZ_MUST_CHECK kz_status kz_try_next(kz_generator *gen, kz_id *id);
+
+/* `count` IDs in increasing order, larger than all before; other threads' IDs may lie between them. timeout_ms bounds
+ * the whole call. On an error no element of `ids` may be used: IDs taken until then are lost, not given again. */
+KZ_API KZ_MUST_CHECK kz_status kz_next_batch(kz_generator *gen, kz_id *ids, size_t count);
+
+/* Gives back what the generator holds and frees it. No other call on it may be under way or come after. In a forked
+ * child it only frees the child's copy. NULL is allowed. */
+KZ_API void kz_close(kz_generator *gen);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 3. Explicit calls and options
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* What kz_next, kz_try_next and kz_next_batch are short for: `count` IDs within `timeout_ms` (0: never sleep; negative:
+ * no limit), with the particulars of a failure in `err`. */
+KZ_API KZ_MUST_CHECK kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err);
+
+/* May IDs be minted without a lease? Every such ID shows it in its top node bit. */
+typedef enum kz_fallback {
+    KZ_FALLBACK_NEVER = 0,
+    KZ_FALLBACK_FENCED = 1, /* only from a window that the source granted with the lease: as safe as a lease */
+    KZ_FALLBACK_ANY = 2     /* then random ones too, which promise nothing: at 1,000 a second in all, 58 % to have a
+                               twin within the hour */
+} kz_fallback;
+
+/* What to do when the clock is behind the last ID. */
+typedef enum kz_backward {
+    KZ_BACKWARD_FAIL = 0,   /* KZ_CLOCK_BACKWARD at once */
+    KZ_BACKWARD_WAIT = 1,   /* sleep up to max_backward_ms, KZ_CLOCK_BACKWARD beyond */
+    KZ_BACKWARD_LOGICAL = 2 /* go on upward from the last ID, at most max_ahead_ms above the highest clock reading */
+} kz_backward;
+
+typedef enum kz_clock_kind {
+    KZ_CLOCK_PRECISE = 0, /* an ID's time is at most 1 ms old when the call returns (preemption aside) */
+    KZ_CLOCK_COARSE = 1   /* at most one tick of the kernel's clock old (1 to 10 ms); cheaper with many threads */
+} kz_clock_kind;
+
+/* Where a millisecond's sequence begins. */
+typedef enum kz_seq_start {
+    KZ_SEQ_ZERO = 0,
+    KZ_SEQ_RANDOM = 1 /* somewhere in the lower half, so that `id % n` is even at low load; halves the capacity at worst */
+} kz_seq_start;
+
+/* A clock to be used instead of the machine's, for tests and simulations. The struct is copied, `ctx` is not. */
+typedef struct kz_clock {
+    int64_t (*wall_ns)(void *ctx);            /* nanoseconds since 1970, may jump either way */
+    int64_t (*boot_ns)(void *ctx);            /* nanoseconds that never jump; measures timeouts */
+    void (*sleep_ns)(void *ctx, int64_t ns);  /* returns after about that long */
+    void *ctx;
+} kz_clock;
+
+typedef enum kz_log_level { KZ_LOG_ERROR = 0, KZ_LOG_WARNING = 1, KZ_LOG_INFO = 2 } kz_log_level;
+
+/* Called from any thread, never while a lock of the library is held. `message` is one line. */
+typedef void (*kz_log_fn)(void *ctx, kz_log_level level, const char *message);
+
+struct kz_options {
+    size_t struct_size;        /* set by kz_options_init, so that the struct can grow */
+    const char *layout;        /* a preset's name or TIME-NODE-SEQ@EPOCH; NULL: the source's own default */
+    kz_fallback fallback;      /* fenced */
+    kz_backward backward;      /* wait */
+    int64_t max_backward_ms;   /* 5000; 0 fails at once, negative waits for ever */
+    int64_t max_ahead_ms;      /* 1000; for the logical policy */
+    int64_t timeout_ms;        /* 10000; 0 never sleeps, negative: no limit. The shorter of it and the backward limit wins */
+    kz_clock_kind clock;       /* precise */
+    kz_seq_start seq_start;    /* zero */
+    kz_log_fn log;             /* NULL: silent */
+    void *log_ctx;
+    const kz_clock *use_clock; /* NULL: the machine's */
+};
+
+/* Fills in the defaults noted above. Call it before setting fields. */
+KZ_API void kz_options_init(kz_options *options);
+
+/* What a generator did and where it stands. Counts are exact while no call is under way. */
+typedef struct kz_stats {
+    size_t struct_size;
+    uint64_t ids_leased;            /* by kind: from a lease or a fixed node */
+    uint64_t ids_fenced;            /*          fallback, fenced */
+    uint64_t ids_unfenced;          /*          fallback, unfenced */
+    uint64_t sequence_exhausted;    /* milliseconds whose slots were used up while more were wanted */
+    uint64_t clock_backward;        /* steps of the clock backwards that were seen */
+    int64_t clock_backward_max_ms;  /* the largest of them */
+    int64_t ahead_ms;               /* by how much the last ID is ahead of the clock now; 0 if it is not */
+    uint64_t sleeps;                /* how often a call slept */
+    uint64_t rectangles;            /* held now */
+    kz_id last;                     /* the last ID that may have been given; 0 before the first */
+    int64_t window_end_unix_ms;     /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
+} kz_stats;
+
+KZ_API void kz_stats_init(kz_stats *stats);
+/* KZ_INVALID if struct_size was not set by kz_stats_init; KZ_FORKED. */
+KZ_API KZ_MUST_CHECK kz_status kz_stats_get(kz_generator *gen, kz_stats *stats);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 4. Layouts and decoding
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+#define KZ_LAYOUT_NAME_SIZE 16
+#define KZ_LAYOUT_TEXT_SIZE 48
+
+enum {
+    KZ_LAYOUT_FALLBACK = 1,     /* the upper half of the nodes is the fallback namespace, also when decoding */
+    KZ_LAYOUT_NODE_LOWEST = 2,  /* the sequence stands above the node (sonyflake) */
+    KZ_LAYOUT_DECODE_ONLY = 4   /* can be read, not minted */
+};
+
+/* How an ID's bits are divided: reserved (zero), time, node, sequence from the top. */
+typedef struct kz_layout {
+    int64_t epoch_ms; /* Unix time of the time field's zero */
+    uint32_t unit_ms; /* what one step of the time field is: 1, or 10 for sonyflake */
+    uint32_t flags;   /* KZ_LAYOUT_* */
+    uint8_t time_bits, node_bits, seq_bits;
+    char name[KZ_LAYOUT_NAME_SIZE]; /* the preset's, or empty */
+} kz_layout;
+
+/* Reads `kazahana`, `snowflake`, `tsid`, ... or `41-14-8@2026-01-01` (an epoch as a date, a time `2026-01-01T00:00:00Z`
+ * or in Unix ms). At most 64 bits in all. A written layout that equals a preset is that preset.
+ * KZ_INVALID: the message says what is wrong. */
+KZ_API KZ_MUST_CHECK kz_status kz_layout_parse(const char *text, kz_layout *layout, kz_error *err);
+
+/* The presets in order, for index 0 and up; NULL past the last. */
+KZ_API const kz_layout *kz_layout_preset(size_t index);
+
+/* The layout as TIME-NODE-SEQ@EPOCH, which kz_layout_parse reads. */
+KZ_API void kz_layout_text(const kz_layout *layout, char text[KZ_AT_LEAST(KZ_LAYOUT_TEXT_SIZE)]);
+
+/* What a layout can hold and how long it lasts. */
+typedef struct kz_layout_facts {
+    uint32_t reserved_bits;
+    uint64_t nodes;            /* node numbers in all */
+    uint64_t leasable_nodes;   /* those a lease table hands out: the lower half; 0 without node bits */
+    uint64_t ids_per_step;     /* for each node in each step of the time field */
+    int64_t first_unix_ms;
+    int64_t last_unix_ms;      /* the last instant the time field can show */
+    bool turns_negative;       /* with 64 bits: IDs become negative as signed integers ... */
+    int64_t negative_unix_ms;  /* ... from this instant on */
+} kz_layout_facts;
+
+KZ_API void kz_layout_describe(const kz_layout *layout, kz_layout_facts *facts);
+
+typedef struct kz_parts {
+    int64_t unix_ms;
+    uint32_t node;
+    uint32_t seq;
+    bool fallback; /* the top node bit is set in a layout whose upper half is for fallback */
+} kz_parts;
+
+/* Takes an ID apart. KZ_INVALID: bits above the layout's are set, so it cannot be of this layout. */
+KZ_API KZ_MUST_CHECK kz_status kz_decode(const kz_layout *layout, kz_id id, kz_parts *parts, kz_error *err);
+
+/* The smallest and the largest ID of an instant, for `WHERE id BETWEEN`. KZ_INVALID: outside the layout's life. */
+KZ_API KZ_MUST_CHECK kz_status kz_min_id(const kz_layout *layout, int64_t unix_ms, kz_id *id, kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_max_id(const kz_layout *layout, int64_t unix_ms, kz_id *id, kz_error *err);
+
+#define KZ_TIME_TEXT_SIZE 32
+
+/* `2026-01-01T00:00:00.000Z`, and back: also a date alone, fewer or no decimals, an offset such as `+09:00`, or Unix
+ * milliseconds as plain digits (an optional leading minus). */
+KZ_API void kz_time_text(int64_t unix_ms, char text[KZ_AT_LEAST(KZ_TIME_TEXT_SIZE)]);
+KZ_API KZ_MUST_CHECK kz_status kz_time_parse(const char *text, int64_t *unix_ms, kz_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 5. Texts
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef enum kz_form {
+    KZ_DECIMAL = 0,  /* up to 20 digits */
+    KZ_HEX = 1,      /* 16 digits, lower case; read with or without 0x, either case, 1 to 16 digits */
+    KZ_BASE32 = 2,   /* 13 characters, Crockford, upper case; read leniently: either case, O as 0, I and L as 1 */
+    KZ_BASE62 = 3,   /* 11 characters, 0-9A-Za-z, sorts like the number */
+    KZ_BASE64URL = 4 /* 11 characters, big-endian bytes, no padding */
+} kz_form;
+
+#define KZ_TEXT_SIZE 24 /* room for any form and its terminating zero */
+#define KZ_BASE64URL_LEN 11
+
+/* Writes the ID and a terminating zero; returns the length. An unknown form writes an empty text and returns 0. */
+KZ_API size_t kz_text(kz_id id, kz_form form, char text[KZ_AT_LEAST(KZ_TEXT_SIZE)]);
+
+/* Reads a text whole: no blanks, no sign, nothing behind. KZ_INVALID: the message names the character or the length. */
+KZ_API KZ_MUST_CHECK kz_status kz_text_parse(const char *text, kz_form form, kz_id *id, kz_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 6. Bytes: big-endian, so that they sort like the number
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+KZ_API void kz_id_to_bytes(kz_id id, uint8_t bytes[KZ_AT_LEAST(8)]);
+KZ_API kz_id kz_id_from_bytes(const uint8_t bytes[KZ_AT_LEAST(8)]);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 7. External IDs: 11 characters that hide order and time, and can be turned back
+ *
+ * Without keys a public mixer hides the order from the eye, not from somebody who knows it. With keys a 64-bit block
+ * cipher does, and the last character carries the number of the key, so that keys can be changed while old texts still
+ * read. Whoever has a key can turn every text made with it back.
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct kz_external_keys kz_external_keys;
+
+#define KZ_EXTERNAL_SIZE 12 /* 11 characters and a terminating zero */
+
+/* Reads keys: lines `N xtea|speck HEXSECRET`, N from 0 to 3, a secret of 16 to 1024 bytes; blank lines and lines that
+ * start with # are passed over. The first key encodes, all decode. KZ_INVALID names the line. */
+KZ_API KZ_MUST_CHECK kz_status kz_external_keys_parse(kz_external_keys **keys, const char *text, size_t length,
+                                                      kz_error *err);
+/* The same from a file of at most 64 KiB. KZ_SYSTEM: it cannot be read. */
+KZ_API KZ_MUST_CHECK kz_status kz_external_keys_load(kz_external_keys **keys, const char *path, kz_error *err);
+KZ_API void kz_external_keys_free(kz_external_keys *keys);
+
+/* `keys` NULL: the mixer. Any number of threads may share the keys. */
+KZ_API void kz_external_encode(const kz_external_keys *keys, kz_id id, char text[KZ_AT_LEAST(KZ_EXTERNAL_SIZE)]);
+/* KZ_INVALID: not 11 characters of the base64url alphabet. KZ_UNKNOWN_KEY: made with a key that is not loaded. */
+KZ_API KZ_MUST_CHECK kz_status kz_external_decode(const kz_external_keys *keys, const char *text, kz_id *id,
+                                                  kz_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 8. Strictly increasing nanoseconds, and UUIDs of them
+ *
+ * next = max(now, last + 1), lock-free, on any number of threads. They never wait and never fail for the clock's sake:
+ * when it stands or goes back they run ahead of it. Give the last value you stored to go on above it; two generators
+ * that resume from the same value repeat each other.
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct kz_mono kz_mono;
+
+/* `last_ns`: the last value ever given, 0 for none. KZ_INVALID: negative. */
+KZ_API KZ_MUST_CHECK kz_status kz_mono_new(kz_mono **mono, int64_t last_ns, kz_error *err);
+/* KZ_OVERFLOW: past the year 2262. */
+KZ_API KZ_MUST_CHECK kz_status kz_mono_next(kz_mono *mono, int64_t *unix_ns);
+/* The same with the time handed in. */
+KZ_API KZ_MUST_CHECK kz_status kz_mono_next_at(kz_mono *mono, int64_t now_ns, int64_t *unix_ns);
+KZ_API void kz_mono_free(kz_mono *mono);
+
+typedef struct kz_uuid {
+    uint8_t bytes[16];
+} kz_uuid;
+
+#define KZ_UUID_TEXT_SIZE 37
+#define KZ_MONOUUID_NODE_MAX 16777215u
+
+typedef struct kz_monouuid kz_monouuid;
+
+/* UUIDs of version 7 that carry the node and the nanosecond and can be recognised (magic 0xE355). `last`: the last one
+ * ever given by this node, or NULL. KZ_INVALID: node 0 or above 16777215, or `last` is not of this kind or node. */
+KZ_API KZ_MUST_CHECK kz_status kz_monouuid_new(kz_monouuid **gen, uint32_t node, const kz_uuid *last, kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next(kz_monouuid *gen, kz_uuid *uuid);
+KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next_at(kz_monouuid *gen, int64_t now_ns, kz_uuid *uuid);
+KZ_API void kz_monouuid_free(kz_monouuid *gen);
+
+/* Is it one of ours? */
+KZ_API bool kz_monouuid_valid(const kz_uuid *uuid);
+/* Its node and time. KZ_INVALID: not one of ours, and why. */
+KZ_API KZ_MUST_CHECK kz_status kz_monouuid_parse(const kz_uuid *uuid, uint32_t *node, int64_t *unix_ns, kz_error *err);
+/* The smallest UUID of this kind at an instant, whatever its node: for range scans. KZ_INVALID: before 1970. */
+KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min(int64_t unix_ns, kz_uuid *uuid, kz_error *err);
+/* Any UUID as 36 characters in lower case, and back (either case). */
+KZ_API void kz_uuid_text(const kz_uuid *uuid, char text[KZ_AT_LEAST(KZ_UUID_TEXT_SIZE)]);
+KZ_API KZ_MUST_CHECK kz_status kz_uuid_from_text(const char *text, kz_uuid *uuid, kz_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 9. Caveats
+ *
+ * fork. A child that uses its parent's generator gets KZ_FORKED; it opens one of its own, with another node number.
+ *   The child may kz_close the parent's, which only frees memory there. Fork is noticed without a system call, whatever
+ *   made it (fork, clone without CLONE_VM). Needs Linux 4.14. kz_mono and kz_monouuid do not notice a fork.
+ * Node numbers. Two processes with the same static: or env: node mint the same IDs; nothing can tell them. One process
+ *   that tries it is refused.
+ * Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals.
+ * Suspended machines. A process that was stopped between reading the clock and returning returns an old time. IDs can
+ *   be late, so "everything below X is final" does not hold.
+ * Order. Within one generator an ID is larger than all that were returned before the call began. Between machines order
+ *   holds only as well as their clocks agree.
+ * Copies. A cloned virtual machine or a restored process image shares a node with its original.
+ * Restarts. Without state= a restart remembers nothing: if the clock was set back meanwhile, IDs can repeat.
+ * Unfenced fallback IDs (standalone:) promise nothing: they are random in 21 bits a millisecond in the default layout.
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

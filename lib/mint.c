@@ -1,0 +1,418 @@
+/* Minting: the protocol between threads.
+ *
+ * Minting goes by runs. A run is the consecutive points of one block in one millisecond, and it is published only when
+ * that millisecond has come. To claim a point a thread adds one to `next`; whoever moved the word owns what it passed.
+ *
+ *   publisher, under the lock          reader, without
+ *   1. next     := start of the run    1. reads deadline: not reached, so the millisecond is not over
+ *   2. hi       := end of the run      2. reads owner, then hi
+ *   3. deadline := end of the ms       3. adds to next; a claim at or past the hi it read is void
+ *
+ * Why no point is given twice. `hi` never falls, and a new run starts at or above the `hi` of the one before. A reader
+ * that saw the new `hi` saw it after step 1, so its claim comes from the new run. A reader that saw an old `hi` and was
+ * held up claims at or above the new start, hence at or past its own `hi`: void. A run is frozen by raising `next` to
+ * its `hi`, after which every claim on it is void; what it has left may be published again from where it stood, with
+ * the same `hi`, and to a reader that still has that `hi` nothing has changed. Claims past the end move `next` too far;
+ * the next publication sets it right, and all they took is void.
+ *
+ * The first thread to mint is the owner. It claims 64 points with one addition and hands them out by itself. When a
+ * second thread comes, it makes everybody the owner, and what the first had left is lost. Only order is at stake: the
+ * owner's points were claimed like any others. A call that begins after another thread's call has ended must give a
+ * larger ID: the second thread wrote `owner` before it claimed, so whoever starts after that call sees it and does not
+ * touch points claimed before. The owner never writes `next` other than by adding, so it need not be stopped first.
+ *
+ * The deadline counts ticks of a cheap counter. It decides how old a time can be, nothing else: a wrong counter makes
+ * IDs late, never equal and never smaller. deadline, owner, hi and next lie in memory that fork wipes: in a child the
+ * deadline reads 0 and the call goes the slow way, which finds the generator dead. */
+#include "lib/error.h"
+#include "lib/generator.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+/* Points the owner claims at once. */
+#define OWN_CLAIM 64
+/* No claim is larger: threads that overshoot together must not carry `next` past the end of 64 bits. */
+#define CLAIM_MAX 65536
+/* A sleeper looks at the clock at least this often: it may be set right meanwhile. */
+#define NAP_MAX_NS (100 * KZ__NS_PER_MS)
+
+#define LOAD(field)         atomic_load_explicit(&hot->field, memory_order_acquire)
+#define STORE(field, value) atomic_store_explicit(&hot->field, value, memory_order_release)
+#define PEEK(field)         atomic_load_explicit(&hot->field, memory_order_relaxed)
+#define POKE(field, value)  atomic_store_explicit(&hot->field, value, memory_order_relaxed)
+
+static inline uintptr_t this_thread(void)
+{
+    return (uintptr_t)pthread_self();
+}
+
+/* Up to `want` points below `hi`, or 0. */
+static inline size_t claim(kz__hot *hot, size_t want, kz_id hi, kz_id *first)
+{
+    if (want > CLAIM_MAX)
+        want = CLAIM_MAX;
+    kz_id point = atomic_fetch_add_explicit(&hot->next, want, memory_order_acq_rel);
+    if (point >= hi) {
+        STORE(deadline, 0);
+        return 0;
+    }
+    *first = point;
+    return hi - point < want ? (size_t)(hi - point) : want;
+}
+
+/* The owner's way: from the points it has claimed, claiming more when they are used up. */
+static inline size_t take_own(kz__hot *hot, size_t want, kz_id *first)
+{
+    kz_id next = PEEK(own_next), end = PEEK(own_end);
+    if (next == end) {
+        size_t got = claim(hot, want > OWN_CLAIM ? want : OWN_CLAIM, LOAD(hi), &next);
+        if (!got)
+            return 0;
+        end = next + got;
+        POKE(own_end, end);
+    }
+    size_t take = end - next < want ? (size_t)(end - next) : want;
+    POKE(own_next, next + take);
+    *first = next;
+    return take;
+}
+
+/* Points without the lock, or 0. */
+static inline size_t take_quickly(kz__hot *hot, size_t want, kz_id *first)
+{
+    uint64_t deadline = LOAD(deadline);
+    if (!deadline || deadline - kz__ticks(hot->ticks) - 1 >= PEEK(span))
+        return 0;
+    uintptr_t owner = LOAD(owner);
+    if (owner == this_thread())
+        return take_own(hot, want, first);
+    return owner == KZ__EVERYBODY ? claim(hot, want, LOAD(hi), first) : 0;
+}
+
+/* ------------------------------------------------------------------------------------------- under the lock */
+
+kz_id kz__position(const kz__hot *hot)
+{
+    if (!hot->run_active)
+        return hot->floor;
+    kz_id next = PEEK(next);
+    return next < hot->run.end ? next : hot->run.end;
+}
+
+void kz__freeze(kz__hot *hot)
+{
+    if (!hot->run_active)
+        return;
+    POKE(deadline, 0);
+    kz_id next = atomic_exchange_explicit(&hot->next, hot->run.end, memory_order_acq_rel);
+    hot->floor = next < hot->run.end ? next : hot->run.end;
+    hot->ids[hot->run.rank] += hot->floor - hot->run.first;
+    hot->run_active = false;
+}
+
+/* The owner's unspent points are of a run that is over. */
+static void drop_own(kz__hot *hot)
+{
+    kz_id next = PEEK(own_next), end = PEEK(own_end);
+    hot->ids[hot->run.rank] -= end - next;
+    POKE(own_next, end);
+}
+
+/* Makes this thread the owner, or everybody. True if this thread is the owner. */
+static bool settle_owner(kz__hot *hot)
+{
+    uintptr_t self = this_thread(), owner = PEEK(owner);
+    if (owner == KZ__NOBODY)
+        atomic_store(&hot->owner, owner = self);
+    else if (owner != self && owner != KZ__EVERYBODY)
+        atomic_store(&hot->owner, owner = KZ__EVERYBODY);
+    return owner == self;
+}
+
+/* splitmix64: evenly spread, and of no consequence for uniqueness. */
+static uint64_t draw(kz__hot *hot)
+{
+    uint64_t x = hot->random += 0x9e3779b97f4a7c15;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+}
+
+/* Where in a fresh block a millisecond begins. Unfenced IDs begin anywhere: chance is all they have. */
+static kz_id first_point(kz_generator *gen, const kz__run *run)
+{
+    kz_id size = run->end - run->block;
+    if (run->first != run->block)
+        return run->first;
+    if (run->rank == KZ__UNFENCED)
+        return run->block + draw(gen->hot) % size;
+    if (gen->seq_start == KZ_SEQ_RANDOM && size > 1)
+        return run->block + draw(gen->hot) % (size / 2);
+    return run->block;
+}
+
+/* The clock, read under the lock so that readings come in order. */
+typedef struct reading {
+    uint64_t ticks; /* taken before the clock: a deadline made from them errs to the early side */
+    int64_t id_ns, id_ms;
+} reading;
+
+static reading read_clock(kz_generator *gen)
+{
+    kz__hot *hot = gen->hot;
+    reading now = {0};
+    if (hot->ticks != KZ__TICKS_OFF) {
+        kz__tick_rate_measure(&hot->rate);
+        now.ticks = kz__ticks(hot->ticks);
+    }
+    now.id_ns = kz__id_ns(gen);
+    now.id_ms = kz__ms(now.id_ns);
+    if (now.id_ms < hot->reading_ms) {
+        int64_t step_ms = hot->reading_ms - now.id_ms;
+        hot->backward++;
+        if (step_ms > hot->backward_max_ms)
+            hot->backward_max_ms = step_ms;
+    }
+    hot->reading_ms = now.id_ms;
+    if (now.id_ms > hot->high_ms)
+        hot->high_ms = now.id_ms;
+    return now;
+}
+
+/* Lets the quick way be used until this millisecond is over. */
+static void arm(kz__hot *hot, const reading *now)
+{
+    if (!hot->rate.per_ms)
+        return;
+    uint64_t left_ns = (uint64_t)(KZ__NS_PER_MS - now->id_ns % KZ__NS_PER_MS);
+    POKE(span, hot->rate.span);
+    STORE(deadline, now->ticks + left_ns * hot->rate.per_ms / KZ__NS_PER_MS);
+}
+
+/* Publishes a run and takes its first points. */
+static size_t publish(kz_generator *gen, const kz__run *found, const reading *now, bool own, size_t want, kz_id *first)
+{
+    kz__hot *hot = gen->hot;
+    kz__run run = *found;
+    run.first = first_point(gen, found);
+    size_t claimed = own && hot->rate.per_ms && want < OWN_CLAIM ? OWN_CLAIM : want;
+    if (claimed > run.end - run.first)
+        claimed = (size_t)(run.end - run.first);
+    if (want > claimed)
+        want = claimed;
+
+    atomic_exchange_explicit(&hot->next, run.first + claimed, memory_order_acq_rel);
+    hot->run = run;
+    hot->run_active = true;
+    STORE(hi, run.end);
+    arm(hot, now);
+    if (own) {
+        POKE(own_end, run.first + claimed);
+        POKE(own_next, run.first + want);
+    }
+    *first = run.first;
+    return want;
+}
+
+/* Points of the run that is published, if the clock still shows its millisecond. */
+static size_t go_on(kz_generator *gen, const reading *now, bool own, size_t want, kz_id *first)
+{
+    kz__hot *hot = gen->hot;
+    if (!hot->run_active || now->id_ms != (int64_t)(hot->run.first >> gen->slot_bits))
+        return 0;
+    bool has_own = own && PEEK(own_next) != PEEK(own_end);
+    size_t got = has_own ? take_own(hot, want, first) : claim(hot, want, hot->run.end, first);
+    if (got)
+        arm(hot, now);
+    return got;
+}
+
+/* ------------------------------------------------------------------------------------------- the slow way */
+
+/* How long a call may still sleep. */
+typedef struct patience {
+    int64_t timeout_ms;
+    int64_t started_ns; /* boot time of the first look, or -1 */
+} patience;
+
+static int64_t budget_ms(const kz_generator *gen, patience *p)
+{
+    if (p->timeout_ms <= 0)
+        return p->timeout_ms < 0 ? -1 : 0;
+    int64_t boot_ns = gen->clock.boot_ns(gen->clock.ctx);
+    if (p->started_ns < 0)
+        p->started_ns = boot_ns;
+    int64_t left_ms = p->timeout_ms - (boot_ns - p->started_ns) / KZ__NS_PER_MS;
+    return left_ms > 0 ? left_ms : 0;
+}
+
+static kz_status explain(const kz_generator *gen, kz_status status, int64_t backward_ms, int64_t limit_ms,
+                         const patience *p, kz_error *err)
+{
+    char text[KZ_LAYOUT_TEXT_SIZE];
+    kz_layout_text(&gen->layout, text);
+    switch (status) {
+    case KZ_AGAIN:
+        if (p->timeout_ms == 0)
+            return kz__fail(err, KZ_AGAIN, "no ID without waiting");
+        return kz__fail(err, KZ_TIMEOUT, "no ID within %" PRId64 " ms", p->timeout_ms);
+    case KZ_TIMEOUT:
+        return kz__fail(err, KZ_TIMEOUT, "no ID within %" PRId64 " ms", p->timeout_ms);
+    case KZ_CLOCK_BACKWARD:
+        kz__fail(err, status,
+                 "the clock is %" PRId64 " ms behind the last ID (limit %" PRId64
+                 " ms): check NTP and the system time, "
+                 "or choose another backward policy",
+                 backward_ms, limit_ms);
+        if (err) {
+            err->backward_ms = backward_ms;
+            err->limit_ms = limit_ms;
+        }
+        return status;
+    case KZ_BEFORE_EPOCH:
+        return kz__fail(err, status,
+                        "the clock is before the epoch of layout %s: set the clock or choose another layout", text);
+    case KZ_OVERFLOW:
+        return kz__fail(err, status,
+                        "the time field of layout %s has run out: move to one with more time bits or a "
+                        "later epoch",
+                        text);
+    case KZ_FORKED:
+        return kz__fail(err, status,
+                        "this generator was opened by the parent process: open one in the child, with a "
+                        "node of its own");
+    default:
+        return kz__fail(err, status, "%s", kz_status_text(status));
+    }
+}
+
+/* Sleeps until the ID clock should show `until_ms`, or a while towards it. The lock is held before and after. */
+static void nap(kz_generator *gen, int64_t until_ms, const reading *now)
+{
+    kz__hot *hot = gen->hot;
+    int64_t ns = until_ms * KZ__NS_PER_MS - now->id_ns;
+    hot->sleeps++;
+    pthread_mutex_unlock(&hot->lock);
+    gen->clock.sleep_ns(gen->clock.ctx, ns < NAP_MAX_NS ? ns : NAP_MAX_NS);
+    pthread_mutex_lock(&hot->lock);
+}
+
+/* Nothing held covers the time from now on. Waits for the keeper to change that; the lock is held before and after. */
+static kz_status wait_for_keeper(kz_generator *gen, int64_t budget, patience *p, kz_error *err)
+{
+    kz__hot *hot = gen->hot;
+    uint64_t end_ms = kz__end_of_time_ms(&gen->layout);
+    if (hot->floor >> gen->slot_bits >= end_ms || (uint64_t)hot->reading_ms >= end_ms)
+        return explain(gen, KZ_OVERFLOW, 0, 0, p, err);
+    if (hot->keeper.failures && hot->keeper_error.status) {
+        if (err)
+            *err = hot->keeper_error;
+        return hot->keeper_error.status;
+    }
+    if (!hot->keeper_runs || budget == 0)
+        return explain(gen, KZ_AGAIN, 0, 0, p, err);
+    kz__keeper_needed(&hot->keeper);
+    hot->sleeps++;
+    pthread_cond_broadcast(&hot->changed);
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t ns = budget < 0 || budget > 100 ? NAP_MAX_NS : budget * KZ__NS_PER_MS;
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&hot->changed, &hot->lock, &until);
+    return KZ_OK;
+}
+
+/* One look under the lock: takes points, sleeps once (no points, KZ_OK), or fails. */
+static kz_status look(kz_generator *gen, size_t want, patience *p, kz_id *first, size_t *got, kz_error *err)
+{
+    kz__hot *hot = gen->hot;
+    if (!hot->alive)
+        return explain(gen, KZ_FORKED, 0, 0, p, err);
+    bool own = settle_owner(hot);
+    reading now = read_clock(gen);
+    *got = go_on(gen, &now, own, want, first);
+    if (*got)
+        return KZ_OK;
+    kz__freeze(hot);
+    if (own)
+        drop_own(hot);
+
+    int64_t budget = budget_ms(gen, p);
+    kz__stand stand = {.rects = hot->rects,
+                       .count = hot->rect_count,
+                       .slot_bits = gen->slot_bits,
+                       .next = hot->floor,
+                       .high_ms = hot->high_ms > hot->resume_ms ? hot->high_ms : hot->resume_ms,
+                       .resume_ms = hot->resume_ms,
+                       .grace_ms = hot->grace_ms};
+    kz__decision decision = kz__decide(&stand, &gen->policy, now.id_ms, budget);
+    switch (decision.verdict) {
+    case KZ__MINT:
+        *got = publish(gen, &decision.run, &now, own, want, first);
+        return KZ_OK;
+    case KZ__WAIT:
+        if (decision.exhausted && hot->exhausted_last_ms != (uint64_t)now.id_ms) {
+            hot->exhausted++;
+            hot->exhausted_last_ms = (uint64_t)now.id_ms;
+        }
+        nap(gen, decision.until_ms, &now);
+        return KZ_OK;
+    case KZ__NOTHING_HELD:
+        return wait_for_keeper(gen, budget, p, err);
+    case KZ__REFUSE:
+        break;
+    }
+    return explain(gen, decision.status, decision.backward_ms, decision.limit_ms, p, err);
+}
+
+static kz_status take_slowly(kz_generator *gen, size_t want, patience *p, kz_id *first, size_t *got, kz_error *err)
+{
+    kz_status status = KZ_OK;
+    *got = 0;
+    pthread_mutex_lock(&gen->hot->lock);
+    while (status == KZ_OK && *got == 0)
+        status = look(gen, want, p, first, got, err);
+    pthread_mutex_unlock(&gen->hot->lock);
+    return status;
+}
+
+kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err)
+{
+    patience p = {.timeout_ms = timeout_ms, .started_ns = -1};
+    for (size_t done = 0; done < count;) {
+        kz_id first;
+        size_t got = take_quickly(gen->hot, count - done, &first);
+        if (!got) {
+            kz_status status = take_slowly(gen, count - done, &p, &first, &got, err);
+            if (status)
+                return status;
+        }
+        kz_id *out = ids + done;
+        for (size_t i = 0; i < got; i++)
+            out[i] = first + i;
+        done += got;
+    }
+    return KZ_OK;
+}
+
+kz_status kz_next(kz_generator *gen, kz_id *id)
+{
+    if (take_quickly(gen->hot, 1, id))
+        return KZ_OK;
+    return kz_mint(gen, id, 1, gen->timeout_ms, NULL);
+}
+
+kz_status kz_try_next(kz_generator *gen, kz_id *id)
+{
+    if (take_quickly(gen->hot, 1, id))
+        return KZ_OK;
+    return kz_mint(gen, id, 1, 0, NULL);
+}
+
+kz_status kz_next_batch(kz_generator *gen, kz_id *ids, size_t count)
+{
+    return kz_mint(gen, ids, count, gen->timeout_ms, NULL);
+}

@@ -1,0 +1,110 @@
+/* Source URLs: scheme, body, and parameters that are all accounted for. */
+#include "lib/url.h"
+#include "lib/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decodes %XX in place. False: a percent sign without two hex digits, or an encoded zero. */
+static bool decode_percent(char *text)
+{
+    char *out = text;
+    for (const char *in = text; *in; in++) {
+        if (*in != '%') {
+            *out++ = *in;
+            continue;
+        }
+        int high = hex_digit(in[1]);
+        int low = high < 0 ? -1 : hex_digit(in[2]);
+        if (low < 0 || high + low == 0)
+            return false;
+        *out++ = (char)(high << 4 | low);
+        in += 2;
+    }
+    *out = '\0';
+    return true;
+}
+
+static kz_status add_param(kz__url *url, char *piece, const char *whole, kz_error *err)
+{
+    char *value = strchr(piece, '=');
+    if (!value || value == piece)
+        return kz__fail(err, KZ_INVALID, "source %s: \"%s\" is not of the form name=value", whole, piece);
+    *value++ = '\0';
+    if (!decode_percent(value))
+        return kz__fail(err, KZ_INVALID, "source %s: %% in the value of %s must be followed by two hex digits", whole,
+                        piece);
+    if (kz__url_param(url, piece))
+        return kz__fail(err, KZ_INVALID, "source %s: %s is given twice", whole, piece);
+    if (url->param_count == KZ__URL_PARAMS_MAX)
+        return kz__fail(err, KZ_INVALID, "source %s: more than %d parameters", whole, KZ__URL_PARAMS_MAX);
+    url->params[url->param_count].name = piece;
+    url->params[url->param_count].value = value;
+    url->param_count++;
+    return KZ_OK;
+}
+
+kz_status kz__url_parse(const char *text, kz__url *url, kz_error *err)
+{
+    size_t length = strlen(text);
+    if (length >= sizeof url->text)
+        return kz__fail(err, KZ_INVALID, "a source of %zu characters is too long (at most %d)", length,
+                        KZ__URL_MAX - 1);
+    memcpy(url->text, text, length + 1);
+    url->param_count = 0;
+    char *colon = strchr(url->text, ':');
+    if (!colon || colon == url->text)
+        return kz__fail(err, KZ_INVALID,
+                        "source \"%s\" is not a URL: expected something like static:7 or env:WORKER_ID", text);
+    *colon = '\0';
+    url->scheme = url->text;
+    url->body = colon + 1;
+    char *query = strchr(colon + 1, '?');
+    if (query)
+        *query++ = '\0';
+    while (query) {
+        char *next = strchr(query, '&');
+        if (next)
+            *next++ = '\0';
+        kz_status status = add_param(url, query, text, err);
+        if (status)
+            return status;
+        query = next;
+    }
+    return KZ_OK;
+}
+
+const char *kz__url_param(const kz__url *url, const char *name)
+{
+    for (size_t i = 0; i < url->param_count; i++)
+        if (strcmp(url->params[i].name, name) == 0)
+            return url->params[i].value;
+    return NULL;
+}
+
+kz_status kz__url_only(const kz__url *url, const char *const *known, kz_error *err)
+{
+    for (size_t i = 0; i < url->param_count; i++) {
+        const char *const *k = known;
+        while (*k && strcmp(*k, url->params[i].name) != 0)
+            k++;
+        if (*k)
+            continue;
+        char list[128] = "";
+        for (k = known; *k; k++) {
+            size_t used = strlen(list);
+            snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", *k);
+        }
+        return kz__fail(err, KZ_INVALID, "source %s: unknown parameter \"%s\" (%s%s)", url->scheme, url->params[i].name,
+                        *known ? "known: " : "it takes none", list);
+    }
+    return KZ_OK;
+}

@@ -1,0 +1,28 @@
+/* Source URLs: scheme, body, and parameters that are all accounted for. */
+#ifndef KZ_LIB_URL_H
+#define KZ_LIB_URL_H
+
+#include <kazahana.h>
+
+#define KZ__URL_MAX        2048
+#define KZ__URL_PARAMS_MAX 16
+
+typedef struct kz__url {
+    char text[KZ__URL_MAX]; /* cut into pieces; percent signs in values decoded */
+    const char *scheme;     /* "static" */
+    const char *body;       /* what stands between the colon and the question mark */
+    size_t param_count;
+    struct {
+        const char *name, *value;
+    } params[KZ__URL_PARAMS_MAX];
+} kz__url;
+
+kz_status kz__url_parse(const char *text, kz__url *url, kz_error *err);
+
+/* The value of a parameter, or NULL. */
+const char *kz__url_param(const kz__url *url, const char *name);
+
+/* KZ_INVALID, naming it, if a parameter is not in the NULL-terminated list. */
+kz_status kz__url_only(const kz__url *url, const char *const *known, kz_error *err);
+
+#endif
