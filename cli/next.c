@@ -1,0 +1,290 @@
+/* kazahana next: mints IDs and prints them. */
+#include "cli/args.h"
+#include "cli/idtext.h"
+#include "cli/output.h"
+#include "cli/pace.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/stop.h"
+#include "cli/times.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    BATCH_MAX = 1024,
+    BATCH_DEFAULT = 256, /* when the layout is the source's to choose: a millisecond of the default layout */
+    SLICE_MS = 100       /* a call of the library sleeps through signals, so it is never asked for longer */
+};
+
+struct job {
+    uint64_t count;
+    const char *url;
+    kz_options options;
+    bool timeout_given;
+    enum id_format format;
+    const char *key_file;
+    kz_external_keys *keys;
+    double rate;
+    kz_generator *gen;
+};
+
+/* `fail`, `logical`, `wait`, `wait:MS` */
+static void read_backward(const struct args *args, kz_options *options)
+{
+    const char *value = args->value;
+    if (strcmp(value, "fail") == 0) {
+        options->backward = KZ_BACKWARD_FAIL;
+    } else if (strcmp(value, "logical") == 0) {
+        options->backward = KZ_BACKWARD_LOGICAL;
+    } else if (strncmp(value, "wait", 4) == 0 && (value[4] == ':' || !value[4])) {
+        options->backward = KZ_BACKWARD_WAIT;
+        if (value[4])
+            options->max_backward_ms = args_duration_ms(args, value + 5);
+    } else {
+        report_usage(args->command, "--backward %s: not one of fail, wait:MS, logical", value);
+    }
+}
+
+static void read_args(const struct command *command, int argc, char **argv, struct job *job)
+{
+    enum { COUNT, FROM, LAYOUT, FORMAT, KEY_FILE, BACKWARD, FALLBACK, TIMEOUT, RATE, SEQ_START, CLOCK };
+    static const struct arg_option options[] = {
+        [COUNT] = {"count", 'n', true},       [FROM] = {"from", 0, true},         [LAYOUT] = {"layout", 0, true},
+        [FORMAT] = {"format", 0, true},       [KEY_FILE] = {"key-file", 0, true}, [BACKWARD] = {"backward", 0, true},
+        [FALLBACK] = {"fallback", 0, true},   [TIMEOUT] = {"timeout", 0, true},   [RATE] = {"rate", 0, true},
+        [SEQ_START] = {"seq-start", 0, true}, [CLOCK] = {"clock", 0, true},       {0},
+    };
+    static const char *const formats[] = {"dec", "hex", "base32", "base62", "base64url", "external", "json", NULL};
+    static const char *const fallbacks[] = {"never", "fenced", "any", NULL};
+    static const char *const seq_starts[] = {"zero", "random", NULL};
+    static const char *const clocks[] = {"precise", "coarse", NULL};
+    struct args args;
+    args_begin(&args, command, options, argc, argv);
+    for (int option; (option = args_next(&args)) >= 0;) {
+        switch (option) {
+        case COUNT:
+            job->count = args_number(&args, 0, UINT64_C(1) << 63);
+            break;
+        case FROM:
+            job->url = args.value;
+            break;
+        case LAYOUT:
+            job->options.layout = args.value;
+            break;
+        case FORMAT:
+            job->format = (enum id_format)args_choice(&args, formats);
+            break;
+        case KEY_FILE:
+            job->key_file = args.value;
+            break;
+        case BACKWARD:
+            read_backward(&args, &job->options);
+            break;
+        case FALLBACK:
+            job->options.fallback = (kz_fallback)args_choice(&args, fallbacks);
+            break;
+        case TIMEOUT:
+            job->options.timeout_ms = args_duration_ms(&args, args.value);
+            job->timeout_given = true;
+            break;
+        case RATE:
+            job->rate = args_rate(&args);
+            break;
+        case SEQ_START:
+            job->options.seq_start = (kz_seq_start)args_choice(&args, seq_starts);
+            break;
+        case CLOCK:
+            job->options.clock = (kz_clock_kind)args_choice(&args, clocks);
+            break;
+        }
+    }
+    args_no_operands(&args);
+    if (job->key_file && job->format != FORMAT_EXTERNAL)
+        report_usage(command, "--key-file goes with --format external");
+    /* Who allows a wait of 20 s does not want to be stopped by a default of 10 s. */
+    int64_t wait_ms = job->options.backward == KZ_BACKWARD_WAIT ? job->options.max_backward_ms : 0;
+    if (!job->timeout_given && (wait_ms < 0 || wait_ms >= job->options.timeout_ms))
+        job->options.timeout_ms = wait_ms < 0 ? -1 : wait_ms + 1000;
+}
+
+/* How many to ask for at once: what one node can mint in a millisecond, so that a batch seldom sleeps. */
+static size_t batch_size(const struct job *job, const kz_layout *layout)
+{
+    kz_layout_facts facts;
+    if (job->options.timeout_ms == 0)
+        return 1;
+    if (!job->options.layout)
+        return BATCH_DEFAULT;
+    kz_layout_describe(layout, &facts);
+    return facts.ids_per_step < BATCH_MAX ? (size_t)facts.ids_per_step : BATCH_MAX;
+}
+
+/* May a clock that is so far behind be waited for, when a slice is too short for it but there is more time left? */
+static bool worth_waiting(const struct job *job, int64_t backward_ms, int64_t left_ms)
+{
+    int64_t max_ms = job->options.max_backward_ms;
+    return job->options.backward == KZ_BACKWARD_WAIT && (max_ms < 0 || backward_ms <= max_ms) &&
+           (left_ms < 0 || backward_ms <= left_ms);
+}
+
+/* One ID within timeout_ms, in slices, so that a signal is heeded meanwhile. */
+static kz_status mint_patiently(const struct job *job, kz_id *id, kz_error *err)
+{
+    int64_t timeout_ms = job->options.timeout_ms, begin_ns = times_boot_ns(), waited_ms = 0;
+    for (;;) {
+        int64_t left_ms = timeout_ms < 0 ? -1 : timeout_ms > waited_ms ? timeout_ms - waited_ms : 0;
+        int64_t slice_ms = left_ms < 0 || left_ms > SLICE_MS ? SLICE_MS : left_ms;
+        kz_status status = kz_mint(job->gen, id, 1, slice_ms, err);
+        bool clock_back = status == KZ_CLOCK_BACKWARD;
+        if (stop_signal() || !(status == KZ_TIMEOUT || status == KZ_AGAIN || clock_back))
+            return status;
+        /* With all the time there is, so that the message is about that and not about a slice. */
+        if (clock_back && !worth_waiting(job, err->backward_ms, left_ms))
+            return kz_mint(job->gen, id, 1, left_ms, err);
+        if (slice_ms == left_ms) {
+            if (timeout_ms > 0)
+                snprintf(err->message, sizeof err->message, "no ID within %" PRId64 " ms (see --timeout)", timeout_ms);
+            return status;
+        }
+        stop_or_sleep_until(begin_ns + (waited_ms + slice_ms) * 1000000);
+        waited_ms = (times_boot_ns() - begin_ns) / 1000000;
+    }
+}
+
+/* Up to `want` IDs. */
+static kz_status mint(const struct job *job, struct output *out, kz_id *ids, size_t want, size_t *got, kz_error *err)
+{
+    *got = 0;
+    kz_status status = kz_mint(job->gen, ids, 1, 0, err);
+    if (status == KZ_AGAIN || status == KZ_CLOCK_BACKWARD) {
+        /* What is minted must not sit here while we wait. */
+        output_flush(out);
+        status = mint_patiently(job, ids, err);
+    }
+    if (status != KZ_OK)
+        return status;
+    /* A batch that fails gives nothing; whatever stopped it, the next round waits for it or reports it. */
+    bool whole = want > 1 && kz_mint(job->gen, ids + 1, want - 1, SLICE_MS, err) == KZ_OK;
+    *got = whole ? want : 1;
+    return KZ_OK;
+}
+
+/* {"id":N,"id_str":"N"}, as the server answers: JavaScript reads the string. */
+static size_t json_line(kz_id id, char *at)
+{
+    static const char before[] = "{\"id\":", between[] = ",\"id_str\":\"", after[] = "\"}";
+    char digits[KZ_TEXT_SIZE], *begin = at;
+    size_t length = kz_text(id, KZ_DECIMAL, digits);
+    at = mempcpy(at, before, sizeof before - 1);
+    at = mempcpy(at, digits, length);
+    at = mempcpy(at, between, sizeof between - 1);
+    at = mempcpy(at, digits, length);
+    at = mempcpy(at, after, sizeof after - 1);
+    return (size_t)(at - begin);
+}
+
+static void print(const struct job *job, struct output *out, const kz_id *ids, size_t count)
+{
+    enum { ROOM = 80 };
+    for (size_t i = 0; i < count; i++) {
+        char *at = output_room(out, ROOM);
+        size_t length;
+        if (job->format == FORMAT_EXTERNAL) {
+            kz_external_encode(job->keys, ids[i], at);
+            length = KZ_EXTERNAL_SIZE - 1;
+        } else if (job->format == FORMAT_JSON) {
+            length = json_line(ids[i], at);
+        } else {
+            length = kz_text(ids[i], (kz_form)job->format, at);
+        }
+        at[length] = '\n';
+        output_took(out, length + 1);
+    }
+}
+
+static int mint_all(const struct job *job, size_t batch)
+{
+    struct output out;
+    struct progress progress;
+    struct pace pace;
+    kz_error err = {0};
+    kz_status status = KZ_OK;
+    kz_id ids[BATCH_MAX];
+    uint64_t done = 0;
+    output_begin(&out);
+    progress_begin(&progress, job->count);
+    pace_begin(&pace, job->rate);
+    while (done < job->count && status == KZ_OK && !out.error) {
+        size_t want = job->count - done < batch ? (size_t)(job->count - done) : batch, got;
+        want = pace_wait(&pace, want);
+        if (stop_signal())
+            break;
+        status = mint(job, &out, ids, want, &got, &err);
+        print(job, &out, ids, got);
+        done += got;
+        if (out.terminal || job->rate > 0)
+            output_flush(&out);
+        progress_update(&progress, done);
+    }
+    progress_end(&progress);
+    int result = output_end(&out);
+    if (stop_signal())
+        return 128 + stop_signal();
+    if (status != KZ_OK)
+        return report_failure("%s", err.message);
+    return result;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct job job = {.count = 1};
+    kz_layout layout = {0};
+    kz_error err;
+    int result = EXIT_FAILED;
+    kz_options_init(&job.options);
+    job.options.log = report_log;
+    read_args(command, argc, argv, &job);
+    if (job.options.layout && kz_layout_parse(job.options.layout, &layout, &err) != KZ_OK)
+        return report_failure("%s", err.message);
+    if (job.key_file && kz_external_keys_load(&job.keys, job.key_file, &err) != KZ_OK)
+        return report_failure("%s", err.message);
+    stop_watch();
+    if (kz_open(&job.gen, job.url, &job.options, &err) != KZ_OK)
+        report_failure("%s", err.message);
+    else
+        result = mint_all(&job, batch_size(&job, &layout));
+    kz_close(job.gen);
+    kz_external_keys_free(job.keys);
+    return result;
+}
+
+static const char help[] =
+    "Usage: kazahana next [OPTION]...\n"
+    "\n"
+    "Mints IDs and prints them, one a line, each larger than the one before.\n"
+    "\n"
+    "  -n, --count COUNT     how many (1)\n"
+    "      --from URL        the source of the node number:\n"
+    "                          static:7                    node 7; nobody else may use it\n"
+    "                          static:7?state=/path/file   the same, safe across restarts with a wrong clock\n"
+    "                          env:WORKER_ID               from an environment variable; ?default=0\n"
+    "                          standalone:                 no coordinator, no promise\n"
+    "      --layout L        a preset (see kazahana layout) or TIME-NODE-SEQ@EPOCH\n"
+    "      --format F        dec (default), hex, base32, base62, base64url, external, json\n"
+    "      --key-file F      keys for --format external (see kazahana external)\n"
+    "      --backward P      when the clock went back: fail, wait:MS (default wait:5000), logical\n"
+    "      --fallback F      IDs without a lease: never, fenced (default), any\n"
+    "      --timeout MS      how long one ID may take (10000); 0 never waits, forever has no limit\n"
+    "      --rate N/s        no faster than this; also N/min and N/h\n"
+    "      --seq-start S     where a millisecond's sequence begins: zero (default), random\n"
+    "      --clock C         precise (default), coarse: up to one kernel tick old\n"
+    "\n"
+    "Examples:\n"
+    "  kazahana next --from static:7\n"
+    "  kazahana next -n 1000000 --from static:5 --layout snowflake > ids\n"
+    "  WORKER_ID=7 kazahana next --from env:WORKER_ID --layout snowflake --backward fail\n"
+    "  kazahana next --from static:7 --rate 10/s -n 100 --format base32\n";
+
+const struct command next_command = {"next", "mint IDs and print them", help, run};

@@ -1,0 +1,71 @@
+# Completion of kazahana's command line for bash.
+
+_kazahana_values()
+{
+    local layouts='kazahana snowflake tsid twitter discord instagram mastodon sonyflake js53'
+    case $1 in
+    --from) echo 'static: env: standalone:' ;;
+    --layout) echo "$layouts" ;;
+    --format)
+        case $2 in
+        next) echo 'dec hex base32 base62 base64url external json' ;;
+        *) echo 'dec hex base32 base62 base64url external uuid' ;;
+        esac
+        ;;
+    --backward) echo 'fail wait: logical' ;;
+    --fallback) echo 'never fenced any' ;;
+    --seq-start) echo 'zero random' ;;
+    --clock) echo 'precise coarse' ;;
+    --since | --until) echo 'now -1h -1d -7d' ;;
+    *) return 1 ;;
+    esac
+}
+
+_kazahana_options()
+{
+    case $1 in
+    next) echo '--count --from --layout --format --key-file --backward --fallback --timeout --rate --seq-start --clock' ;;
+    decode) echo '--layout --format --key-file --json' ;;
+    external | internal) echo '--key-file' ;;
+    range) echo '--since --until --layout --json' ;;
+    layout) echo '--json' ;;
+    mono) echo '--count --last' ;;
+    uuid) echo '--count --node --last' ;;
+    doctor) echo '--from --layout --json' ;;
+    bench) echo '--layout --quick --json' ;;
+    esac
+}
+
+_kazahana()
+{
+    local commands='next decode external internal range layout mono uuid doctor bench help'
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} values
+    COMPREPLY=()
+    # Bash splits words at = and :, which stand inside URLs and wait:MS.
+    if declare -F _get_comp_words_by_ref >/dev/null; then
+        local words cword
+        _get_comp_words_by_ref -n =: cword words
+        word=${words[cword]} before=${words[cword - 1]} command=${words[1]}
+    else
+        local cword=$COMP_CWORD
+    fi
+
+    if ((cword == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
+    elif [[ $command == help ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "${commands% help}" -- "$word")
+    elif [[ $before == --key-file ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    elif values=$(_kazahana_values "$before" "$command"); then
+        mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
+        [[ ${COMPREPLY[0]-} == *: ]] && compopt -o nospace
+    elif [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_kazahana_options "$command") --help --version" -- "$word")
+    elif [[ $command == layout ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_kazahana_values --layout)" -- "$word")
+    fi
+    declare -F __ltrim_colon_completions >/dev/null && __ltrim_colon_completions "$word"
+    return 0
+}
+
+complete -F _kazahana kazahana

@@ -1,0 +1,608 @@
+"""The program as its users meet it: every subcommand run for real. KAZAHANA names the program."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ.get("KAZAHANA", "build/kazahana")
+VECTORS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors", "ids.json")
+COMMANDS = ["next", "decode", "external", "internal", "range", "layout", "mono", "uuid", "doctor", "bench"]
+SNOWFLAKE_EPOCH_MS = 1704067200000
+
+with open(VECTORS, encoding="utf-8") as vectors:
+    VECTOR = json.load(vectors)
+
+
+def run(*args, stdin="", env=None, **options):
+    """Runs the program; standard input is a pipe, never a terminal."""
+    environment = {key: value for key, value in os.environ.items() if key != "WORKER_ID"}
+    environment.update(env or {})
+    return subprocess.run([PROGRAM, *args], input=stdin, env=environment, text=True, timeout=100,
+                          stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, check=False, **options)
+
+
+def on_terminal(*args, env=None, stream="stdout"):
+    """Runs the program with one of its streams on a terminal, the other to nowhere; what the terminal showed."""
+    parent, child = pty.openpty()
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: child}
+    with subprocess.Popen([PROGRAM, *args], env={**os.environ, **(env or {})}, **streams) as process:
+        os.close(child)
+        shown = b""
+        try:
+            while piece := os.read(parent, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        os.close(parent)
+        return process.wait(timeout=20), shown.decode()
+
+
+class Case(unittest.TestCase):
+    def done(self, *args, **options):
+        result = run(*args, **options)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), args)
+        return result.stdout
+
+    def lines(self, *args, **options):
+        return self.done(*args, **options).splitlines()
+
+    def refused(self, status, *args, says=(), **options):
+        """Nothing on stdout, a message that names what was wrong, and the exit status."""
+        result = run(*args, **options)
+        self.assertEqual(result.returncode, status, (args, result.stderr))
+        self.assertEqual(result.stdout, "", args)
+        self.assertTrue(result.stderr.startswith("kazahana: "), (args, result.stderr))
+        for text in [says] if isinstance(says, str) else says:
+            self.assertIn(text, result.stderr, args)
+        if status == 2:
+            self.assertIn("--help", result.stderr, args)
+        return result.stderr
+
+
+class Program(Case):
+    def test_every_command_teaches_with_examples(self):
+        for command in COMMANDS:
+            text = self.done(command, "--help")
+            self.assertTrue(text.startswith(f"Usage: kazahana {command}"), command)
+            self.assertIn("Examples:\n  ", text, command)
+            self.assertEqual(self.done("help", command), text)
+            self.assertEqual(self.done(command, "-h"), text)
+            self.assertRegex(self.done(command, "--version"), r"^kazahana \d+\.\d+\.\d+\n$")
+
+    def test_the_help_lists_every_command(self):
+        text = self.done("--help")
+        for command in COMMANDS:
+            self.assertRegex(text, rf"(?m)^  {command} ")
+        self.assertEqual(self.done("help"), text)
+
+    def test_the_version_is_one_line(self):
+        self.assertRegex(self.done("--version"), r"^kazahana \d+\.\d+\.\d+\n$")
+
+    def test_wrong_usage_is_told_apart_and_says_where_the_help_is(self):
+        self.refused(2, says="no command")
+        self.refused(2, "nxt", says="did you mean next?")
+        self.refused(2, "zzzzzz", says="zzzzzz")
+        self.refused(2, "--zzz", says="--zzz")
+        self.refused(2, "help", "zzz", says="zzz")
+        for command in COMMANDS:
+            self.refused(2, command, "--no-such-option", says=["--no-such-option", f"see kazahana {command} --help"])
+        self.refused(2, "next", "--fromm", "static:1", says="did you mean --from?")
+        self.refused(2, "next", "--from", says="--from needs a value")
+        self.refused(2, "layout", "--json=1", says="takes no value")
+        self.refused(2, "next", "extra", says="extra")
+
+    def test_numbers_that_are_none_are_wrong_usage(self):
+        for bad in ["-1", "abc", "1.5", "", " 1", "1x", "0x10", "9223372036854775809", "99999999999999999999999"]:
+            for command in (["next", "--from", "static:1"], ["mono"], ["uuid", "--node", "1"]):
+                self.refused(2, *command, "-n", bad, says=f"--count {bad}")
+        for option, bad in [("--timeout", "soon"), ("--rate", "fast"), ("--rate", "0"), ("--rate", "-1"),
+                            ("--rate", "inf"), ("--rate", "5/year"), ("--format", "octal"), ("--backward", "wait:x"),
+                            ("--backward", "perhaps"), ("--fallback", "maybe"), ("--seq-start", "one"),
+                            ("--clock", "sundial")]:
+            self.refused(2, "next", "--from", "static:1", option, bad, says=[option, bad])
+
+    def test_a_full_disk_is_an_error(self):
+        for args in (["--help"], ["next", "--from", "static:1"], ["layout"], ["mono", "-n", "100000"],
+                     ["next", "--help"], ["decode", "1"], ["uuid", "--node", "1"], ["external", "1"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                result = run(*args, stdout=full)
+            self.assertEqual(result.returncode, 1, args)
+            self.assertIn("No space left on device", result.stderr)
+
+    def test_a_reader_that_goes_away_ends_the_program_quietly(self):
+        for args in (["next", "--from", "static:1", "-n", "100000000"], ["mono", "-n", "100000000"],
+                     ["uuid", "--node", "1", "-n", "100000000"]):
+            with subprocess.Popen([PROGRAM, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                self.assertTrue(process.stdout.readline())
+                process.stdout.close()
+                self.assertEqual(process.stderr.read(), b"")
+                self.assertEqual(process.wait(timeout=20), 1, args)
+
+    def test_colours_are_for_terminals_and_not_for_those_who_decline(self):
+        self.assertIn("\033[1m", on_terminal("layout", env={"NO_COLOR": ""})[1])
+        self.assertNotIn("\033", on_terminal("layout", env={"NO_COLOR": "1"})[1])
+        self.assertNotIn("\033", self.done("layout"))
+
+    def test_values_cannot_command_the_terminal(self):
+        self.assertNotIn("\033", self.refused(1, "decode", "\033[31m"))
+
+
+class Next(Case):
+    def test_a_million_ids_increase_and_are_of_their_node_and_time(self):
+        before_ms = time.time_ns() // 1000000
+        ids = [int(line) for line in self.lines("next", "-n", "1000000", "--from", "static:5", "--layout", "snowflake")]
+        after_ms = time.time_ns() // 1000000
+        self.assertEqual(len(ids), 1000000)
+        self.assertTrue(all(a < b for a, b in zip(ids, ids[1:])))
+        self.assertEqual({i >> 12 & 1023 for i in ids}, {5})
+        self.assertGreaterEqual((ids[0] >> 22) + SNOWFLAKE_EPOCH_MS, before_ms - 2)
+        self.assertLessEqual((ids[-1] >> 22) + SNOWFLAKE_EPOCH_MS, after_ms + 2)
+
+    def test_one_id_unless_told_otherwise_and_none_when_asked_for_none(self):
+        self.assertEqual(len(self.lines("next", "--from", "static:1")), 1)
+        self.assertEqual(self.done("next", "--from", "static:1", "-n", "0"), "")
+        self.assertEqual(len(self.lines("next", "--from=static:1", "-n7")), 7)
+        self.assertEqual(len(self.lines("next", "--from", "static:1", "--count=1000")), 1000)
+
+    def test_the_node_comes_from_the_environment(self):
+        args = ["next", "--from", "env:WORKER_ID", "--layout", "snowflake"]
+        self.assertEqual(int(self.done(*args, env={"WORKER_ID": "7"})) >> 12 & 1023, 7)
+        for bad in ["1024", "-1", "abc"]:
+            self.refused(1, *args, env={"WORKER_ID": bad}, says=[bad, "0..1023"])
+        self.refused(1, *args, says="WORKER_ID")
+        self.assertEqual(int(self.done("next", "--from", "env:WORKER_ID?default=0", "--layout", "snowflake"))
+                         >> 12 & 1023, 0)
+
+    def test_what_the_library_refuses_is_exit_status_1(self):
+        self.refused(1, "next", "--from", "static:8192", says="8192")
+        self.refused(1, "next", "--from", "static:x", says="x")
+        self.refused(1, "next", "--from", "nowhere:7", says="nowhere")
+        self.refused(1, "next", "--from", "", "-n", "1")
+        self.refused(1, "next", "--from", "static:1", "--layout", "42-14-9@2026-01-01", says="65")
+        self.refused(1, "next", "--from", "static:1", "--layout", "sonyflake", says="sonyflake")
+        self.refused(1, "next", "--from", "static:1", "--layout", "41-10-12@2999-01-01")
+        self.refused(1, "next", "--from", "static:1", "--layout", "30-10-12@2020-01-01")
+        self.refused(1, "next", "--from", "standalone:", "--fallback", "never")
+        self.refused(1, "next", "--from", "static:1?state=/no/such/place/file", says="/no/such/place")
+
+    def test_every_format_says_the_same_ids(self):
+        names = {"hex": "hex", "base32": "base32", "base62": "base62", "base64url": "base64url", "external": "external"}
+        for form, name in names.items():
+            texts = self.lines("next", "--from", "static:3", "-n", "2000", "--format", form)
+            self.assertEqual(len(set(texts)), 2000)
+            back = self.lines("decode", "--json", "--format", name, stdin="\n".join(texts))
+            ids = [int(json.loads(line)["id"]) for line in back]
+            self.assertTrue(all(a < b for a, b in zip(ids, ids[1:])), form)
+        for line in self.lines("next", "--from", "static:3", "-n", "2000", "--format", "json"):
+            answer = json.loads(line)
+            self.assertEqual(str(answer["id"]), answer["id_str"])
+
+    def test_a_key_file_goes_with_the_external_format(self):
+        self.refused(2, "next", "--from", "static:1", "--key-file", "x", says="--format external")
+        self.refused(1, "next", "--from", "static:1", "--format", "external", "--key-file", "/no/such", says="/no/such")
+
+    def test_policies_are_accepted(self):
+        for args in (["--backward", "fail"], ["--backward", "wait:100"], ["--backward", "wait"],
+                     ["--backward", "wait:20s"], ["--backward", "wait:forever"], ["--backward", "logical"],
+                     ["--fallback", "never"], ["--fallback", "any"], ["--timeout", "-1"], ["--timeout", "2s"],
+                     ["--seq-start", "random"], ["--clock", "coarse"], ["--clock", "precise"]):
+            ids = [int(line) for line in self.lines("next", "--from", "static:1", "-n", "2000", *args)]
+            self.assertTrue(all(a < b for a, b in zip(ids, ids[1:])), args)
+
+    def test_a_timeout_of_0_never_waits(self):
+        result = run("next", "--from", "static:1", "-n", "1000000", "--timeout", "0", "--layout", "41-14-1@2026-01-01")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("without waiting", result.stderr)
+        self.assertLess(len(result.stdout.splitlines()), 1000000)
+
+    def test_standalone_ids_come_with_a_warning(self):
+        result = run("next", "--from", "standalone:")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("kazahana: warning: ", result.stderr)
+        parts = json.loads(self.done("decode", result.stdout.strip(), "--layout", "kazahana", "--json"))
+        self.assertTrue(parts["fallback"])
+
+    def test_a_rate_is_kept(self):
+        begin = time.monotonic()
+        self.assertEqual(len(self.lines("next", "--from", "static:1", "-n", "11", "--rate", "20/s")), 11)
+        self.assertTrue(0.49 < time.monotonic() - begin < 3)
+        begin = time.monotonic()
+        self.assertEqual(len(self.lines("next", "--from", "static:1", "-n", "20001", "--rate", "50000/s")), 20001)
+        self.assertTrue(0.39 < time.monotonic() - begin < 3)
+
+    def test_ids_minted_at_a_rate_are_not_held_back(self):
+        with subprocess.Popen([PROGRAM, "next", "--from", "static:1", "-n", "3", "--rate", "1/min"],
+                              stdout=subprocess.PIPE) as process:
+            self.assertRegex(process.stdout.readline(), rb"^\d+\n$")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(timeout=5), 128 + signal.SIGTERM)
+
+    def test_signals_end_it_in_good_order(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = f"static:4?state={folder}/mark"
+            for number in (signal.SIGINT, signal.SIGTERM):
+                with subprocess.Popen([PROGRAM, "next", "--from", source, "-n", "1000000000"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                    process.stdout.readline()
+                    process.send_signal(number)
+                    rest, errors = process.communicate(timeout=10)
+                    self.assertEqual(process.returncode, 128 + number)
+                    self.assertEqual(errors, b"")
+                    self.assertTrue(rest.endswith(b"\n"))
+            self.assertEqual(len(self.lines("next", "--from", source)), 1)
+
+    def test_a_state_file_in_use_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = f"static:4?state={folder}/mark"
+            with subprocess.Popen([PROGRAM, "next", "--from", source, "-n", "100", "--rate", "1/s"],
+                                  stdout=subprocess.PIPE) as process:
+                process.stdout.readline()
+                self.refused(1, "next", "--from", source, says="mark")
+                process.terminate()
+                process.communicate(timeout=10)
+
+    def test_progress_is_shown_on_a_terminal_when_it_takes_long(self):
+        status, shown = on_terminal("next", "--from", "static:1", "-n", "400000", stream="stderr")
+        self.assertEqual(status, 0)
+        self.assertRegex(shown, r"[\d,]+ of 400,000 IDs")
+        self.assertEqual(on_terminal("next", "--from", "static:1", stream="stderr"), (0, ""))
+
+
+class Decode(Case):
+    def test_discord_s_example(self):
+        text = self.done("decode", "175928847299117063", "--layout", "discord")
+        self.assertIn("2016-04-30T11:18:25.796Z", text)
+        self.assertRegex(text, r"\d+ years ago")
+        self.assertRegex(text, r"node +32\n")
+        self.assertRegex(text, r"sequence +7\n")
+        self.assertIn("0271065ac1020007", text)
+        self.assertNotIn("fallback", text)
+
+    def test_without_a_layout_every_preset_has_its_say(self):
+        text = self.done("decode", "175928847299117063")
+        for preset in [*VECTOR["layouts"], "sonyflake"]:
+            self.assertRegex(text, rf"(?m)^  {preset} ")
+        self.assertRegex(text, r"discord +2016-04-30T11:18:25.796Z +32 +7\n")
+        self.assertRegex(text, r"js53 +does not fit")
+        self.assertRegex(text, r"mastodon .* in the future")
+        answer = json.loads(self.done("decode", "175928847299117063", "--json"))
+        layouts = {entry["layout"]: entry for entry in answer["layouts"]}
+        self.assertFalse(layouts["js53"]["fits"])
+        self.assertEqual(layouts["discord"]["time"], "2016-04-30T11:18:25.796Z")
+        self.assertNotIn("fallback", layouts["discord"])
+
+    def test_the_vectors(self):
+        for vector in VECTOR["ids"]:
+            answer = json.loads(self.done("decode", vector["id"], "--layout", vector["layout"], "--json"))
+            self.assertEqual((answer["unix_ms"], answer["node"], answer["sequence"]),
+                             (vector["unix_ms"], vector["node"], vector["seq"]))
+            if "fallback" in vector:
+                self.assertEqual(answer["fallback"], vector["fallback"])
+        for vector in VECTOR["text"]:
+            for form in ("hex", "base32", "base62", "base64url"):
+                answer = json.loads(self.done("decode", "--json", "--format", form, "--", vector[form]))
+                self.assertEqual(answer["id"], vector["id"])
+                self.assertEqual(answer[form], vector[form])
+
+    def test_forms_are_found_out(self):
+        for text in ["38352658567418872", "0x0088418a2e1a53f8", "0X88418A2E1A53F8", "01221H8Q1MMZR", "o1221h8qlmmzr"]:
+            self.assertEqual(json.loads(self.done("decode", text, "--json"))["id"], "38352658567418872", text)
+        self.refused(1, "decode", "02pee3ocUrQ", says=["02pee3ocUrQ", "--format"])
+
+    def test_texts_that_begin_with_a_hyphen_are_read(self):
+        answer = json.loads(self.done("decode", "--format", "base64url", "-IhBii4aU_g", "--json"))
+        self.assertEqual(answer["base64url"], "-IhBii4aU_g")
+
+    def test_bad_texts_are_refused(self):
+        names = {"decimal": "dec"}
+        for form, texts in VECTOR["text_bad"].items():
+            for text in texts:
+                self.refused(1, "decode", "--format", names.get(form, form), "--", text)
+        for text in ["18446744073709551616", "", "zzz", "0x", "0xg", "1 2", "x" * 10000, "\xff\xfe"]:
+            self.refused(1, "decode", text)
+
+    def test_one_bad_id_of_several_prints_nothing(self):
+        self.refused(1, "decode", "1", "2", "bad!", says="bad!")
+        self.refused(1, "decode", "1", "18446744073709551615", "--layout", "snowflake", says="18446744073709551615")
+        self.refused(1, "decode", "1", "--layout", "nonsense", says="nonsense")
+
+    def test_ids_are_read_from_standard_input(self):
+        ids = self.done("next", "--from", "static:9", "-n", "500", "--layout", "snowflake")
+        for args in ([], ["-"]):
+            answers = [json.loads(line) for line in
+                       self.lines("decode", *args, "--json", "--layout", "snowflake", stdin=ids)]
+            self.assertEqual([answer["id"] for answer in answers], ids.split())
+            self.assertEqual({answer["node"] for answer in answers}, {9})
+        self.assertEqual(len(self.lines("decode", "--json", stdin="1\r\n\n2")), 2)
+        self.assertEqual(self.done("decode", stdin=""), "")
+        self.refused(1, "decode", stdin="bad!\n", says=["line 1", "bad!"])
+        self.refused(1, "decode", stdin="1" * 300 + "\n", says="line 1")
+        self.refused(1, "decode", stdin="1" * 300000, says="line 1")
+        self.refused(1, "decode", stdin="1\0002\n", says="zero byte")
+
+    def test_an_answer_comes_before_the_next_question(self):
+        with subprocess.Popen([PROGRAM, "external"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdin.write(b"1\n")
+            process.stdin.flush()
+            self.assertEqual(process.stdout.readline(), b"PAKqR3WCkr0\n")
+            process.stdin.close()
+            self.assertEqual(process.wait(timeout=5), 0)
+
+    def test_uuids_say_node_and_nanosecond(self):
+        text = self.done("decode", "0124e053-3580-7000-8e35-500000100001")
+        self.assertIn("2009-11-10T23:00:00.000000001Z", text)
+        self.assertRegex(text, r"node +1\n")
+        for vector in VECTOR["monouuid"]:
+            answer = json.loads(self.done("decode", vector["text"].upper(), "--json"))
+            self.assertEqual((answer["uuid"], answer["node"], answer["unix_ns"]),
+                             (vector["text"], vector["node"], vector["unix_ns"]))
+        for bad in VECTOR["monouuid_bad"]:
+            self.refused(1, "decode", bad)
+            self.refused(1, "decode", "--format", "uuid", bad)
+
+
+class External(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def key_file(self, *lines):
+        path = os.path.join(self.folder, f"keys{len(os.listdir(self.folder))}")
+        with open(path, "w", encoding="utf-8") as keys:
+            keys.write("".join(line + "\n" for line in lines))
+        return path
+
+    def test_the_vectors(self):
+        for vector in VECTOR["external_no_secret"]:
+            self.assertEqual(self.done("external", vector["id"]), vector["external"] + "\n")
+            self.assertEqual(self.done("internal", vector["external"]), vector["id"] + "\n")
+        for vector in VECTOR["external_keyed"]:
+            keys = self.key_file(f"{vector['key_number']} {vector['algorithm']} {vector['secret_hex']}")
+            self.assertEqual(self.done("external", "--key-file", keys, vector["id"]), vector["external"] + "\n")
+            self.assertEqual(self.done("internal", "--key-file", keys, vector["external"]), vector["id"] + "\n")
+
+    def test_a_million_go_there_and_back(self):
+        ids = self.done("next", "-n", "1000000", "--from", "static:5", "--layout", "snowflake")
+        for keys in ([], ["--key-file", self.key_file("2 xtea " + "5a" * 16)],
+                     ["--key-file", self.key_file("3 speck " + "a5" * 32)]):
+            texts = self.done("external", *keys, stdin=ids)
+            self.assertEqual(len(set(texts.split())), 1000000)
+            self.assertEqual(self.done("internal", *keys, stdin=texts), ids)
+
+    def test_texts_of_an_old_key_are_read_after_a_new_one_came(self):
+        old = self.key_file("1 xtea " + "11" * 16)
+        both = self.key_file("# new first", "2 speck " + "22" * 16, "", "1 xtea " + "11" * 16)
+        text = self.done("external", "--key-file", old, "12345").strip()
+        self.assertEqual(self.done("internal", "--key-file", both, text), "12345\n")
+        newer = self.done("external", "--key-file", both, "12345").strip()
+        self.assertNotEqual(text, newer)
+        self.assertEqual(self.done("internal", "--key-file", both, newer), "12345\n")
+        self.refused(1, "internal", "--key-file", old, newer, says="key")
+
+    def test_bad_texts_are_refused(self):
+        for bad in ["PAKqR3WCkr", "PAKqR3WCkr00", "PAKqR3WCkr!", "PAKqR3WCkr=", "", "PAKqR3WC r0"]:
+            self.refused(1, "internal", "--", bad)
+            self.refused(1, "internal", "PAKqR3WCkr0", "--", bad)
+        self.refused(1, "internal", "PAKqR3WCkr1", says="key")
+        self.refused(1, "external", "1", "x", says="x")
+        self.refused(1, "external", "0124e053-3580-7000-8e35-500000100001", says="UUID")
+
+    def test_bad_key_files_are_refused(self):
+        for line in ["4 xtea " + "00" * 16, "0 des " + "00" * 16, "0 xtea 00", "0 xtea " + "zz" * 16, "nonsense"]:
+            self.refused(1, "external", "--key-file", self.key_file(line), "1", says="1")
+        self.refused(1, "external", "--key-file", self.key_file(), "1")
+        self.refused(1, "external", "--key-file", "/no/such/file", "1", says="/no/such/file")
+        self.refused(1, "external", "--key-file", self.folder, "1", says=self.folder)
+
+    def test_texts_that_begin_with_a_hyphen_need_nothing_special(self):
+        keys = ["--key-file", self.key_file("0 speck " + "a5" * 32)]
+        ids = self.done("next", "-n", "20000", "--from", "static:5").split()
+        texts = self.done("external", *keys, stdin="\n".join(ids)).split()
+        pairs = [(i, text) for i, text in zip(ids, texts) if text.startswith("-")]
+        self.assertTrue(pairs)
+        for i, text in pairs[:20]:
+            self.assertEqual(self.done("internal", *keys, text), i + "\n")
+
+
+class Range(Case):
+    def test_a_piped_range_is_two_lines(self):
+        since, until = self.lines("range", "--since", "2016-04-30T11:18:25.796Z", "--until", "2016-04-30T11:18:25.796Z",
+                                  "--layout", "discord")
+        self.assertLessEqual(int(since), 175928847299117063)
+        self.assertEqual(int(since) & (1 << 22) - 1, 0)
+        self.assertEqual(int(until), int(since) + (1 << 22) - 1)
+
+    def test_on_a_terminal_it_is_a_clause_with_labels(self):
+        status, shown = on_terminal("range", "--since", "2026-01-01", "--until", "2026-01-01")
+        self.assertEqual(status, 0)
+        self.assertIn("WHERE id BETWEEN 0 AND 4194303", shown)
+        self.assertIn("included", shown)
+        self.assertIn("negative", on_terminal("range", "--since", "2100-01-01", "--until", "2100-01-02", "--layout",
+                                              "tsid")[1])
+
+    def test_new_ids_lie_in_the_last_minute(self):
+        since, until = self.lines("range", "--since", "-1min", "--until", "+1min")
+        self.assertTrue(int(since) < int(self.done("next", "--from", "static:1")) < int(until))
+        since, until = self.lines("range", "--since", "-7d", "--until", "now")
+        self.assertEqual((int(until) >> 22) - (int(since) >> 22), 7 * 86400000)
+
+    def test_it_is_an_object_in_json(self):
+        answer = json.loads(self.done("range", "--since", "1767225600000", "--until", "2026-01-01T09:00:00+09:00",
+                                      "--json"))
+        self.assertEqual(answer, {"layout": "kazahana", "since": "2026-01-01T00:00:00.000Z",
+                                  "until": "2026-01-01T00:00:00.000Z", "since_id": "0", "until_id": "4194303"})
+
+    def test_times_that_make_no_sense_are_refused(self):
+        self.refused(2, "range", "--since", "now", says="--until")
+        self.refused(2, "range", "--until", "now", says="--since")
+        self.refused(1, "range", "--since", "yesterday", "--until", "now", says="yesterday")
+        self.refused(1, "range", "--since", "now", "--until", "2026-13-01", says="2026-13-01")
+        self.refused(1, "range", "--since", "now", "--until", "-1h", says="-1h")
+        self.refused(1, "range", "--since", "2020-01-01", "--until", "now")
+        self.refused(1, "range", "--since", "now", "--until", "2200-01-01")
+        self.refused(1, "range", "--since", "-9999999999999d", "--until", "now")
+
+
+class Layout(Case):
+    def test_the_default_layout_says_what_it_holds_and_when_it_runs_out(self):
+        text = self.done("layout", "kazahana")
+        for fact in ["8,192 leasable nodes", "256 IDs per ms and node", "2095-09-07"]:
+            self.assertIn(fact, text)
+        answer = json.loads(self.done("layout", "kazahana", "--json"))
+        self.assertEqual((answer["leasable_nodes"], answer["ids_per_step"], answer["last"][:10]),
+                         (8192, 256, "2095-09-07"))
+
+    def test_presets_are_listed(self):
+        text = self.done("layout")
+        names = [json.loads(line)["name"] for line in self.lines("layout", "--json")]
+        self.assertEqual(set(names), {*VECTOR["layouts"], "sonyflake"})
+        for name in names:
+            self.assertRegex(text, rf"(?m)^{name} ")
+            self.done("layout", name)
+
+    def test_65_bits_are_refused_and_64_turn_negative(self):
+        self.refused(1, "layout", "42-14-9@2026-01-01", says="65")
+        self.assertRegex(self.done("layout", "41-14-9@2026-01-01"), r"warning: from 2060-11-03 on .* negative")
+        self.assertIn("2060-11-03", json.loads(self.done("layout", "41-14-9@2026-01-01", "--json"))["negative_from"])
+        self.assertNotIn("negative", self.done("layout", "41-14-8@2026-01-01"))
+
+    def test_what_cannot_be_minted_is_warned_of(self):
+        self.assertIn("warning: it ran out on", self.done("layout", "30-10-12@2020-01-01"))
+        self.assertIn("ran out", self.done("layout", "30-10-12@2020-01-01"))
+        self.assertIn("warning: its epoch is in the future", self.done("layout", "41-10-12@2999-01-01"))
+        self.assertIn("not minted", self.done("layout", "sonyflake"))
+
+    def test_javascript_is_thought_of(self):
+        self.assertIn("JavaScript", self.done("layout", "snowflake"))
+        self.assertNotIn("JavaScript", self.done("layout", "js53"))
+
+    def test_nonsense_is_refused(self):
+        for bad in ["", "nonsense", "41-10", "41-10-12", "41-10-12@", "41-10-12@never", "0-0-0@2026-01-01",
+                    "-1-10-12@2026-01-01", "41-10-12@2026-01-01x", "9" * 500]:
+            self.refused(1, "layout", "--", bad)
+        self.refused(2, "layout", "tsid", "js53", says="js53")
+
+
+class Monotonic(Case):
+    def test_nanoseconds_increase(self):
+        before = time.time_ns()
+        values = [int(line) for line in self.lines("mono", "-n", "100000")]
+        self.assertEqual(len(values), 100000)
+        self.assertTrue(all(a < b for a, b in zip(values, values[1:])))
+        self.assertGreaterEqual(values[0], before)
+        self.assertEqual(self.done("mono", "-n", "0"), "")
+
+    def test_nanoseconds_go_on_above_the_last(self):
+        self.assertEqual(self.lines("mono", "-n", "2", "--last", "4000000000000000000"),
+                         ["4000000000000000001", "4000000000000000002"])
+        self.refused(2, "mono", "--last", "-1", says="-1")
+        self.refused(2, "mono", "--last", "9223372036854775808", says="9223372036854775808")
+        self.refused(1, "mono", "--last", "9223372036854775807")
+
+    def test_uuids_increase_and_carry_their_node(self):
+        texts = self.lines("uuid", "-n", "10000", "--node", "16777215")
+        self.assertEqual(texts, sorted(set(texts)))
+        self.assertEqual(len(texts), 10000)
+        self.assertEqual(json.loads(self.done("decode", "--json", texts[-1]))["node"], 16777215)
+
+    def test_uuids_go_on_above_the_last(self):
+        last = "0124e053-3580-7000-8e35-500000100001"
+        self.assertGreater(self.done("uuid", "--node", "1", "--last", last).strip(), last)
+        future = "04000000-0000-7000-8e35-500000100001"
+        self.assertEqual(self.done("uuid", "--node", "1", "--last", future).strip()[:-1], future[:-1])
+
+    def test_bad_nodes_and_last_uuids_are_refused(self):
+        self.refused(2, "uuid", says="--node")
+        self.refused(2, "uuid", "--node", "x", says="x")
+        self.refused(1, "uuid", "--node", "0", says="0")
+        self.refused(1, "uuid", "--node", "16777216", says="16777216")
+        self.refused(1, "uuid", "--node", "2", "--last", "0124e053-3580-7000-8e35-500000100001", says="1")
+        for bad in VECTOR["monouuid_bad"]:
+            self.refused(1, "uuid", "--node", "1", "--last", bad)
+
+
+class Doctor(Case):
+    def test_every_check_is_a_line_with_its_result(self):
+        result = run("doctor", "--from", "static:7")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        for line in result.stdout.splitlines():
+            self.assertRegex(line, r"^(ok  |warn|fail|    ) ")
+        self.assertIn("nothing checks that nobody else uses this number", result.stdout)
+        self.assertRegex(result.stdout, r"(?m)^ok +layout .*2095-09-07")
+
+    def test_json_is_one_object_a_line(self):
+        result = run("doctor", "--from", "static:7", "--json")
+        checks = {entry["check"]: entry for entry in map(json.loads, result.stdout.splitlines())}
+        for name in ["time", "steps", "sync", "clock", "timer", "source", "promise", "layout"]:
+            self.assertIn(checks[name]["result"], ("ok", "warn"), name)
+
+    def test_a_source_that_does_not_open_fails(self):
+        result = run("doctor", "--from", 'static:"99999"\t')
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r"(?m)^fail +source ")
+        for line in run("doctor", "--from", 'static:"99999"\t', "--json").stdout.splitlines():
+            json.loads(line)
+
+    def test_layouts_near_their_end_are_warned_of(self):
+        result = run("doctor", "--from", "static:7", "--layout", "30-10-12@2020-01-01")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r"(?m)^fail +layout +ran out on 2020-01-13")
+        text = run("doctor", "--from", "static:7", "--layout", "41-14-9@2026-01-01").stdout
+        self.assertRegex(text, r"(?m)^warn +sign .*2060-11-03")
+        self.refused(1, "doctor", "--layout", "nonsense", says="nonsense")
+
+
+class Bench(Case):
+    def test_figures_come_with_the_layout_s_limit_and_without_twins(self):
+        text = self.done("bench", "--quick", "--layout", "snowflake")
+        self.assertIn("244", text)
+        self.assertIn("no twins", text)
+
+    def test_json_is_one_object_a_line(self):
+        entries = [json.loads(line) for line in self.lines("bench", "--quick", "--json")]
+        names = [entry["what"] for entry in entries]
+        self.assertEqual(names[0], "clock_gettime")
+        self.assertIn("kz_next", names)
+        for entry in entries:
+            self.assertGreater(entry["ns"], 0)
+            self.assertEqual((entry["twins"], entry["wrong"]), (0, 0))
+
+    def test_layouts_that_cannot_be_minted_are_refused(self):
+        self.refused(1, "bench", "--quick", "--layout", "sonyflake")
+        self.refused(1, "bench", "--quick", "--layout", "x")
+
+
+class Documentation(Case):
+    def options(self, command):
+        usage = self.done(command, "--help").split("Examples:")[0]
+        return set(re.findall(r"(?m)^ +(?:-., )?(--[a-z-]+)", usage))
+
+    def read(self, *path):
+        with open(os.path.join(os.path.dirname(VECTORS), "..", "..", *path), encoding="utf-8") as file:
+            return file.read()
+
+    def test_every_option_is_completed(self):
+        text = self.read("completions", "kazahana.bash")
+        for command in COMMANDS:
+            self.assertIn(command, text)
+            for option in self.options(command):
+                self.assertIn(option, text, command)
+
+    def test_every_option_is_in_the_manual(self):
+        pages = {"next": "kazahana-next.1.scd", "decode": "kazahana-decode.1.scd"}
+        for command in COMMANDS:
+            text = self.read("man", pages.get(command, "kazahana.1.scd"))
+            self.assertIn(f"*{command}*", self.read("man", "kazahana.1.scd"))
+            for option in self.options(command):
+                self.assertIn(option, text, command)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
