@@ -6,6 +6,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 BENCH_ARGS ?=
 PACKAGES ?= yes
+PREFIX ?= /usr/local
 
 ifeq ($(PACKAGES),no)
 install_packages = @:
@@ -59,7 +60,7 @@ format: ## clang-format over every C file
 install: ## Install under PREFIX (/usr/local), within DESTDIR if given
 	$(install_packages) build
 	@scripts/configure build
-	@test -z '$(PREFIX)' || meson configure build -Dprefix='$(PREFIX)'
+	@meson configure build -Dprefix='$(PREFIX)'
 	@ninja -C build
 	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild
 	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi

@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define KZ_API __attribute__((visibility("default")))
+#define KZ_API        __attribute__((visibility("default")))
 #define KZ_MUST_CHECK __attribute__((warn_unused_result))
 #else
 #define KZ_API
@@ -49,7 +49,7 @@ extern "C" {
 #define KZ_VERSION_MAJOR 0
 #define KZ_VERSION_MINOR 1
 #define KZ_VERSION_PATCH 0
-#define KZ_VERSION "0.1.0"
+#define KZ_VERSION       "0.1.0"
 
 /* The version of the library that is running, which may be newer than the header a program was built with. */
 KZ_API const char *kz_version(void);
@@ -181,14 +181,15 @@ typedef enum kz_clock_kind {
 /* Where a millisecond's sequence begins. */
 typedef enum kz_seq_start {
     KZ_SEQ_ZERO = 0,
-    KZ_SEQ_RANDOM = 1 /* somewhere in the lower half, so that `id % n` is even at low load; halves the capacity at worst */
+    KZ_SEQ_RANDOM =
+        1 /* somewhere in the lower half, so that `id % n` is even at low load; halves the capacity at worst */
 } kz_seq_start;
 
 /* A clock to be used instead of the machine's, for tests and simulations. The struct is copied, `ctx` is not. */
 typedef struct kz_clock {
-    int64_t (*wall_ns)(void *ctx);            /* nanoseconds since 1970, may jump either way */
-    int64_t (*boot_ns)(void *ctx);            /* nanoseconds that never jump; measures timeouts */
-    void (*sleep_ns)(void *ctx, int64_t ns);  /* returns after about that long */
+    int64_t (*wall_ns)(void *ctx);           /* nanoseconds since 1970, may jump either way */
+    int64_t (*boot_ns)(void *ctx);           /* nanoseconds that never jump; measures timeouts */
+    void (*sleep_ns)(void *ctx, int64_t ns); /* returns after about that long */
     void *ctx;
 } kz_clock;
 
@@ -198,16 +199,16 @@ typedef enum kz_log_level { KZ_LOG_ERROR = 0, KZ_LOG_WARNING = 1, KZ_LOG_INFO = 
 typedef void (*kz_log_fn)(void *ctx, kz_log_level level, const char *message);
 
 struct kz_options {
-    size_t struct_size;        /* set by kz_options_init, so that the struct can grow */
-    const char *layout;        /* a preset's name or TIME-NODE-SEQ@EPOCH; NULL: the source's own default */
-    kz_fallback fallback;      /* fenced */
-    kz_backward backward;      /* wait */
-    int64_t max_backward_ms;   /* 5000; 0 fails at once, negative waits for ever */
-    int64_t max_ahead_ms;      /* 1000; for the logical policy */
-    int64_t timeout_ms;        /* 10000; 0 never sleeps, negative: no limit. The shorter of it and the backward limit wins */
-    kz_clock_kind clock;       /* precise */
-    kz_seq_start seq_start;    /* zero */
-    kz_log_fn log;             /* NULL: silent */
+    size_t struct_size;      /* set by kz_options_init, so that the struct can grow */
+    const char *layout;      /* a preset's name or TIME-NODE-SEQ@EPOCH; NULL: the source's own default */
+    kz_fallback fallback;    /* fenced */
+    kz_backward backward;    /* wait */
+    int64_t max_backward_ms; /* 5000; 0 fails at once, negative waits for ever */
+    int64_t max_ahead_ms;    /* 1000; for the logical policy */
+    int64_t timeout_ms;  /* 10000; 0 never sleeps, negative: no limit. The shorter of it and the backward limit wins */
+    kz_clock_kind clock; /* precise */
+    kz_seq_start seq_start; /* zero */
+    kz_log_fn log;          /* NULL: silent */
     void *log_ctx;
     const kz_clock *use_clock; /* NULL: the machine's */
 };
@@ -215,20 +216,20 @@ struct kz_options {
 /* Fills in the defaults noted above. Call it before setting fields. */
 KZ_API void kz_options_init(kz_options *options);
 
-/* What a generator did and where it stands. Counts are exact while no call is under way. */
+/* What a generator did and where it stands. An ID that a race between threads lost is counted as given. */
 typedef struct kz_stats {
     size_t struct_size;
-    uint64_t ids_leased;            /* by kind: from a lease or a fixed node */
-    uint64_t ids_fenced;            /*          fallback, fenced */
-    uint64_t ids_unfenced;          /*          fallback, unfenced */
-    uint64_t sequence_exhausted;    /* milliseconds whose slots were used up while more were wanted */
-    uint64_t clock_backward;        /* steps of the clock backwards that were seen */
-    int64_t clock_backward_max_ms;  /* the largest of them */
-    int64_t ahead_ms;               /* by how much the last ID is ahead of the clock now; 0 if it is not */
-    uint64_t sleeps;                /* how often a call slept */
-    uint64_t rectangles;            /* held now */
-    kz_id last;                     /* the last ID that may have been given; 0 before the first */
-    int64_t window_end_unix_ms;     /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
+    uint64_t ids_leased;           /* by kind: from a lease or a fixed node */
+    uint64_t ids_fenced;           /*          fallback, fenced */
+    uint64_t ids_unfenced;         /*          fallback, unfenced */
+    uint64_t sequence_exhausted;   /* milliseconds whose slots were used up while more were wanted */
+    uint64_t clock_backward;       /* steps of the clock backwards that were seen */
+    int64_t clock_backward_max_ms; /* the largest of them */
+    int64_t ahead_ms;              /* by how much the last ID is ahead of the clock now; 0 if it is not */
+    uint64_t sleeps;               /* how often a call slept */
+    uint64_t rectangles;           /* held now */
+    kz_id last;                    /* the last ID that may have been given; 0 before the first */
+    int64_t window_end_unix_ms;    /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
 } kz_stats;
 
 KZ_API void kz_stats_init(kz_stats *stats);
@@ -243,9 +244,9 @@ KZ_API KZ_MUST_CHECK kz_status kz_stats_get(kz_generator *gen, kz_stats *stats);
 #define KZ_LAYOUT_TEXT_SIZE 48
 
 enum {
-    KZ_LAYOUT_FALLBACK = 1,     /* the upper half of the nodes is the fallback namespace, also when decoding */
-    KZ_LAYOUT_NODE_LOWEST = 2,  /* the sequence stands above the node (sonyflake) */
-    KZ_LAYOUT_DECODE_ONLY = 4   /* can be read, not minted */
+    KZ_LAYOUT_FALLBACK = 1,    /* the upper half of the nodes is the fallback namespace, also when decoding */
+    KZ_LAYOUT_NODE_LOWEST = 2, /* the sequence stands above the node (sonyflake) */
+    KZ_LAYOUT_DECODE_ONLY = 4  /* can be read, not minted */
 };
 
 /* How an ID's bits are divided: reserved (zero), time, node, sequence from the top. */
@@ -271,13 +272,13 @@ KZ_API void kz_layout_text(const kz_layout *layout, char text[KZ_AT_LEAST(KZ_LAY
 /* What a layout can hold and how long it lasts. */
 typedef struct kz_layout_facts {
     uint32_t reserved_bits;
-    uint64_t nodes;            /* node numbers in all */
-    uint64_t leasable_nodes;   /* those a lease table hands out: the lower half; 0 without node bits */
-    uint64_t ids_per_step;     /* for each node in each step of the time field */
+    uint64_t nodes;          /* node numbers in all */
+    uint64_t leasable_nodes; /* those a lease table hands out: the lower half; 0 without node bits */
+    uint64_t ids_per_step;   /* for each node in each step of the time field */
     int64_t first_unix_ms;
-    int64_t last_unix_ms;      /* the last instant the time field can show */
-    bool turns_negative;       /* with 64 bits: IDs become negative as signed integers ... */
-    int64_t negative_unix_ms;  /* ... from this instant on */
+    int64_t last_unix_ms;     /* the last instant the time field can show */
+    bool turns_negative;      /* with 64 bits: IDs become negative as signed integers ... */
+    int64_t negative_unix_ms; /* ... from this instant on */
 } kz_layout_facts;
 
 KZ_API void kz_layout_describe(const kz_layout *layout, kz_layout_facts *facts);
@@ -315,7 +316,7 @@ typedef enum kz_form {
     KZ_BASE64URL = 4 /* 11 characters, big-endian bytes, no padding */
 } kz_form;
 
-#define KZ_TEXT_SIZE 24 /* room for any form and its terminating zero */
+#define KZ_TEXT_SIZE     24 /* room for any form and its terminating zero */
 #define KZ_BASE64URL_LEN 11
 
 /* Writes the ID and a terminating zero; returns the length. An unknown form writes an empty text and returns 0. */
@@ -379,7 +380,7 @@ typedef struct kz_uuid {
     uint8_t bytes[16];
 } kz_uuid;
 
-#define KZ_UUID_TEXT_SIZE 37
+#define KZ_UUID_TEXT_SIZE    37
 #define KZ_MONOUUID_NODE_MAX 16777215u
 
 typedef struct kz_monouuid kz_monouuid;

@@ -132,6 +132,8 @@ kz_status kz_open(kz_generator **out, const char *url, const kz_options *given, 
     }
     gen->layout = gen->source->layout;
     gen->slot_bits = kz__slot_bits(&gen->layout);
+    bool fits = gen->layout.epoch_ms <= INT64_MAX / KZ__NS_PER_MS;
+    gen->epoch_ns = fits ? gen->layout.epoch_ms * KZ__NS_PER_MS : INT64_MAX;
     status = start(gen, &options, err);
     if (status) {
         kz_close(gen);

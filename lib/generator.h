@@ -60,6 +60,7 @@ struct kz_generator {
     kz__source *source;
     kz_layout layout;
     unsigned slot_bits;
+    int64_t epoch_ns; /* of `layout`; an epoch too far off to be written in nanoseconds is as late as can be */
     kz__policy policy;
     int64_t timeout_ms;
     kz_seq_start seq_start;
@@ -80,7 +81,7 @@ kz_id kz__position(const kz__hot *hot);
 /* ID time now, in nanoseconds since the epoch. */
 static inline int64_t kz__id_ns(const kz_generator *gen)
 {
-    return gen->clock.wall_ns(gen->clock.ctx) - gen->layout.epoch_ms * KZ__NS_PER_MS;
+    return gen->clock.wall_ns(gen->clock.ctx) - gen->epoch_ns;
 }
 
 /* Milliseconds, rounded down also before the epoch. */
