@@ -42,10 +42,21 @@ static kz__decision behind(const kz__stand *stand, const kz__policy *policy, int
     return wait_until(last_ms, now_ms, budget_ms);
 }
 
+/* Nothing held is that high: because time itself is over, or because the next window is not there yet. */
+static kz__decision nothing_above(const kz__stand *stand)
+{
+    for (size_t i = 0; i < stand->count; i++)
+        if ((int64_t)stand->rects[i].end_ms >= stand->end_ms)
+            return refuse(KZ_OVERFLOW);
+    return (kz__decision){.verdict = KZ__NOTHING_HELD};
+}
+
 kz__decision kz__decide(const kz__stand *stand, const kz__policy *policy, int64_t now_ms, int64_t budget_ms)
 {
     if (now_ms < 0)
         return refuse(KZ_BEFORE_EPOCH);
+    if (now_ms >= stand->end_ms)
+        return refuse(KZ_OVERFLOW);
     int64_t last_ms = stand->next ? (int64_t)((stand->next - 1) >> stand->slot_bits) : 0;
     bool clock_is_behind = last_ms > now_ms;
     if (clock_is_behind && policy->backward != KZ_BACKWARD_LOGICAL)
@@ -56,9 +67,9 @@ kz__decision kz__decide(const kz__stand *stand, const kz__policy *policy, int64_
         floor = stand->next;
     kz__run run;
     if (!kz__successor(stand->rects, stand->count, stand->slot_bits, floor, &run))
-        return (kz__decision){.verdict = KZ__NOTHING_HELD};
+        return nothing_above(stand);
 
-    int64_t run_ms = (int64_t)(run.first >> stand->slot_bits);
+    int64_t run_ms = (int64_t)run.ms;
     if (run_ms <= now_ms)
         return mint(run);
     if (clock_is_behind) {

@@ -16,6 +16,7 @@ typedef struct kz__stand {
     const kz__rect *rects;
     size_t count;
     unsigned slot_bits;
+    int64_t end_ms;  /* the end of time for the layout: nothing is minted at or after it */
     kz_id next;      /* the lowest point not given yet */
     int64_t high_ms; /* the highest clock reading, or what a restart resumed from if that is higher */
     int64_t
@@ -23,13 +24,18 @@ typedef struct kz__stand {
     int64_t grace_ms; /* ... if it is no more than this */
 } kz__stand;
 
-typedef enum kz__verdict { KZ__MINT, KZ__WAIT, KZ__NOTHING_HELD, KZ__REFUSE } kz__verdict;
+typedef enum kz__verdict {
+    KZ__MINT,
+    KZ__WAIT,
+    KZ__NOTHING_HELD, /* from now on; another rectangle would help */
+    KZ__REFUSE
+} kz__verdict;
 
 typedef struct kz__decision {
     kz__verdict verdict;
     kz__run run;         /* KZ__MINT */
     int64_t until_ms;    /* KZ__WAIT: nothing can change before the clock reads this */
-    bool exhausted;      /* KZ__WAIT: because the slots of this millisecond are used up */
+    bool exhausted;      /* the slots of this millisecond are used up */
     kz_status status;    /* KZ__REFUSE */
     int64_t backward_ms; /* KZ__REFUSE with KZ_CLOCK_BACKWARD */
     int64_t limit_ms;

@@ -1,35 +1,191 @@
-/* When to ask the source for the next rectangle. */
+/* The keeper: which leases a generator holds, and what to do about them next. */
 #include "core/keeper.h"
+#include "core/error.h"
+#include "core/rules.h"
 
-void kz__keeper_granted(kz__keeper *keeper, int64_t boot_ms, int64_t window_ms, double renew_at)
+#include <inttypes.h>
+#include <string.h>
+
+bool kz__lease_has_twin(const kz_lease *lease)
 {
-    keeper->failures = 0;
-    keeper->needed = false;
-    keeper->retry_boot_ms = 0;
-    keeper->renew_boot_ms =
-        window_ms == KZ__NEVER_MS ? KZ__NEVER_MS : boot_ms + (int64_t)((double)window_ms * renew_at);
+    return lease->fallback_created_ms < lease->fallback_expired_ms;
 }
 
-void kz__keeper_failed(kz__keeper *keeper, int64_t boot_ms, uint64_t random)
+uint64_t kz__keeper_throughput(const kz__keeper *keeper)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < keeper->held_count; i++)
+        if (!keeper->held[i].superseded)
+            sum += UINT64_C(1) << keeper->held[i].lease.seq_bits;
+    return sum;
+}
+
+static void drop(kz__keeper *keeper, size_t i)
+{
+    keeper->held_count--;
+    memmove(&keeper->held[i], &keeper->held[i + 1], (keeper->held_count - i) * sizeof keeper->held[0]);
+}
+
+/* A lease to give back now. After a handover that is the old one, once its window is over: it ends its twin, which
+ * would be out for three more lease durations. One without a twin has nothing left to give back and is just dropped. */
+static bool plan_release(kz__keeper *keeper, int64_t now_ms, kz__task *task)
+{
+    for (size_t i = 0; i < keeper->held_count; i++) {
+        const kz__held *held = &keeper->held[i];
+        bool over = held->superseded && held->lease.expired_ms <= now_ms;
+        if (!over && !keeper->closing)
+            continue;
+        *task = (kz__task){.deed = KZ__RELEASE, .lease = held->lease};
+        bool nothing_left = over && !kz__lease_has_twin(&held->lease);
+        drop(keeper, i);
+        if (!nothing_left)
+            return true;
+        i--;
+    }
+    return false;
+}
+
+static int64_t acquire_due(const kz__keeper *keeper)
+{
+    bool at_once = keeper->needed || keeper->held_count == 0 || keeper->repeat;
+    bool widen = keeper->exhausted && kz__keeper_throughput(keeper) < keeper->throughput_max;
+    int64_t due_ms = at_once || widen ? 0 : keeper->renew_boot_ms;
+    return due_ms > keeper->retry_boot_ms ? due_ms : keeper->retry_boot_ms;
+}
+
+/* A handover asks for the whole throughput wanted: what the last window really used, within the limits. In between,
+ * when sequences ran out, what is held is doubled. */
+static void plan_acquire(kz__keeper *keeper, int64_t boot_ms, uint32_t used_per_ms, const uint64_t random[static 2],
+                         kz__task *task)
+{
+    if (!keeper->repeat) {
+        uint64_t held = kz__keeper_throughput(keeper);
+        keeper->widening = held && !keeper->needed && boot_ms < keeper->renew_boot_ms;
+        uint64_t want = used_per_ms;
+        if (keeper->widening)
+            want = held < keeper->throughput_max - held ? held : keeper->throughput_max - held;
+        else if (want < keeper->throughput_min)
+            want = keeper->throughput_min;
+        keeper->asked = want < keeper->throughput_max ? (uint32_t)want : keeper->throughput_max;
+        memcpy(keeper->request_id, random, KZ_REQUEST_ID_SIZE);
+    }
+    keeper->in_flight = true;
+    keeper->exhausted = false;
+    *task = (kz__task){.deed = KZ__ACQUIRE, .throughput = keeper->asked};
+}
+
+/* When an old window is over and its lease can be given back. */
+static int64_t release_due(const kz__keeper *keeper, int64_t boot_ms, int64_t now_ms)
+{
+    int64_t due_ms = KZ__NEVER_MS;
+    for (size_t i = 0; i < keeper->held_count; i++) {
+        const kz__held *held = &keeper->held[i];
+        if (held->superseded && boot_ms + (held->lease.expired_ms - now_ms) < due_ms)
+            due_ms = boot_ms + (held->lease.expired_ms - now_ms);
+    }
+    return due_ms;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void kz__keeper_plan(kz__keeper *keeper, int64_t boot_ms, int64_t now_ms, uint32_t used_per_ms,
+                     const uint64_t random[static 2], kz__task *task)
+{
+    if (keeper->in_flight) {
+        *task = (kz__task){.deed = KZ__REST, .until_boot_ms = KZ__NEVER_MS};
+        return;
+    }
+    if (plan_release(keeper, now_ms, task)) {
+        keeper->in_flight = true;
+        return;
+    }
+    if (keeper->closing) {
+        *task = (kz__task){.deed = KZ__STOP};
+        return;
+    }
+    int64_t acquire_ms = acquire_due(keeper);
+    if (acquire_ms <= boot_ms) {
+        plan_acquire(keeper, boot_ms, used_per_ms, random, task);
+        return;
+    }
+    int64_t sync_ms = keeper->sync_every_ms ? keeper->sync_boot_ms : KZ__NEVER_MS;
+    if (sync_ms <= boot_ms) {
+        keeper->in_flight = true;
+        *task = (kz__task){.deed = KZ__SYNC};
+        return;
+    }
+    *task = (kz__task){.deed = KZ__REST,
+                       .until_boot_ms = earlier(earlier(acquire_ms, sync_ms), release_due(keeper, boot_ms, now_ms))};
+}
+
+/* The handover is planned by the lease that ends first, a little early and not for everybody at the same moment. */
+static void plan_handover(kz__keeper *keeper, int64_t boot_ms, int64_t now_ms, uint64_t random)
+{
+    double jitter = (double)(random % 1024) / 1024 * 0.05;
+    keeper->renew_boot_ms = KZ__NEVER_MS;
+    for (size_t i = 0; i < keeper->held_count; i++) {
+        const kz_lease *lease = &keeper->held[i].lease;
+        if (keeper->held[i].superseded || lease->expired_ms == INT64_MAX)
+            continue;
+        int64_t start_ms = earlier(lease->created_ms, now_ms);
+        int64_t due_ms = start_ms + (int64_t)((double)(lease->expired_ms - start_ms) * keeper->renew_at * (1 - jitter));
+        keeper->renew_boot_ms = earlier(keeper->renew_boot_ms, boot_ms + (due_ms - now_ms));
+    }
+}
+
+kz_status kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_ms, int64_t now_ms,
+                             uint64_t random, kz_error *err)
+{
+    if (grant->generation && grant->generation < keeper->generation)
+        return kz__fail(err, KZ_STORE,
+                        "the source went back in time: its generation was %" PRIu64 " and is %" PRIu64 ". It lost what "
+                        "it had promised; find out why before it grants again",
+                        keeper->generation, grant->generation);
+    keeper->generation = grant->generation;
+    keeper->in_flight = keeper->repeat = keeper->needed = false;
+    keeper->failures = 0;
+    keeper->retry_boot_ms = 0;
+    keeper->sync_boot_ms = boot_ms + keeper->sync_every_ms;
+    for (size_t i = 0; i < keeper->held_count && !keeper->widening; i++)
+        keeper->held[i].superseded = true;
+    for (size_t i = 0; i < grant->count; i++)
+        keeper->held[keeper->held_count++] = (kz__held){.lease = grant->leases[i]};
+    plan_handover(keeper, boot_ms, now_ms, random);
+    return KZ_OK;
+}
+
+/* The longest pause that still leaves a try before the last live window ends. */
+static int64_t patience_ms(const kz__keeper *keeper, int64_t now_ms)
+{
+    int64_t left_ms = 0;
+    for (size_t i = 0; i < keeper->held_count; i++)
+        if (keeper->held[i].lease.expired_ms - now_ms > left_ms)
+            left_ms = keeper->held[i].lease.expired_ms - now_ms;
+    return left_ms / 2 > keeper->retry_initial_ms ? left_ms / 2 : keeper->retry_max_ms;
+}
+
+void kz__keeper_failed(kz__keeper *keeper, kz_status status, int64_t boot_ms, int64_t now_ms, uint64_t random)
 {
     int64_t pause_ms = keeper->retry_initial_ms;
     for (unsigned i = 0; i < keeper->failures && pause_ms < keeper->retry_max_ms; i++)
         pause_ms *= 2;
-    if (pause_ms > keeper->retry_max_ms)
-        pause_ms = keeper->retry_max_ms;
+    pause_ms = earlier(earlier(pause_ms, keeper->retry_max_ms), patience_ms(keeper, now_ms));
+    /* Spread over the upper half of the pause, so that a crowd does not come back at once. */
     if (pause_ms > 1)
         pause_ms -= (int64_t)(random % (uint64_t)(pause_ms / 2));
     keeper->failures++;
     keeper->retry_boot_ms = boot_ms + pause_ms;
+    keeper->sync_boot_ms = boot_ms + keeper->sync_every_ms;
+    /* Without an answer the grant may have been made: asking again under the same ID finds it. */
+    keeper->repeat = status == KZ_UNAVAILABLE;
+    keeper->in_flight = false;
 }
 
-void kz__keeper_needed(kz__keeper *keeper)
+void kz__keeper_finished(kz__keeper *keeper, int64_t boot_ms)
 {
-    keeper->needed = true;
-}
-
-int64_t kz__keeper_due(const kz__keeper *keeper)
-{
-    int64_t due_ms = keeper->needed ? 0 : keeper->renew_boot_ms;
-    return due_ms > keeper->retry_boot_ms ? due_ms : keeper->retry_boot_ms;
+    keeper->in_flight = false;
+    keeper->sync_boot_ms = boot_ms + keeper->sync_every_ms;
 }

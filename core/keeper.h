@@ -1,30 +1,79 @@
-/* When to ask the source for the next rectangle. A state machine: events and boot time in, the next date out. */
+/* The keeper: which leases a generator holds, and what to do about them next. A state machine: events and time in, one
+ * wanted deed out. It knows nothing of threads, sockets or clocks; lib/keeping.c joins it to a generator.
+ *
+ * `boot_ms` never jumps and paces what the keeper does. `now_ms` is the source's time (Unix ms), in which leases are.
+ */
 #ifndef KZ_CORE_KEEPER_H
 #define KZ_CORE_KEEPER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-typedef struct kz__keeper {
-    int64_t retry_initial_ms, retry_max_ms; /* fixed */
-    int64_t renew_boot_ms;                  /* the planned handover */
-    int64_t retry_boot_ms;                  /* not before this, after a failure */
-    unsigned failures;                      /* in a row */
-    bool needed;                            /* a minter holds nothing for now: do not wait for the plan */
-} kz__keeper;
+#include <kazahana.h>
 
 #define KZ__NEVER_MS INT64_MAX
 
-/* A window of which `window_ms` are left was granted; hand over when `renew_at` of it has passed. */
-void kz__keeper_granted(kz__keeper *keeper, int64_t boot_ms, int64_t window_ms, double renew_at);
+typedef struct kz__held {
+    kz_lease lease;
+    bool superseded; /* a newer one has come: used to its end, not renewed */
+} kz__held;
 
-/* An attempt failed: doubling from the initial pause to the longest one. `random` spreads retries over the upper half
- * of the pause, so that a crowd of clients does not come back at once. */
-void kz__keeper_failed(kz__keeper *keeper, int64_t boot_ms, uint64_t random);
+typedef struct kz__keeper {
+    /* Fixed. */
+    uint32_t throughput_min, throughput_max;
+    double renew_at;
+    int64_t retry_initial_ms, retry_max_ms;
+    int64_t sync_every_ms; /* 0: never */
 
-void kz__keeper_needed(kz__keeper *keeper);
+    kz__held *held; /* room for held_room, made by the owner of this struct */
+    size_t held_count, held_room;
 
-/* The boot time at which to ask next; KZ__NEVER_MS if there is no reason to. */
-int64_t kz__keeper_due(const kz__keeper *keeper);
+    int64_t renew_boot_ms; /* the planned handover */
+    int64_t retry_boot_ms; /* not before this, after a failure */
+    int64_t sync_boot_ms;
+    unsigned failures; /* in a row */
+    bool needed;       /* a minter holds nothing for now: do not wait for the plan */
+    bool exhausted;    /* a minter used up a millisecond: more would be welcome */
+    bool closing;
+
+    bool in_flight; /* one request at a time */
+    bool repeat;    /* its fate is unknown: ask the same again, under the same ID */
+    bool widening;  /* it adds to what is held, it does not succeed it */
+    uint32_t asked; /* its throughput */
+    uint8_t request_id[KZ_REQUEST_ID_SIZE];
+    uint64_t generation; /* the highest seen */
+} kz__keeper;
+
+typedef enum kz__deed {
+    KZ__REST,    /* until `until_boot_ms`, or until something happens */
+    KZ__ACQUIRE, /* `throughput`, under keeper->request_id */
+    KZ__RELEASE, /* `lease`, which is no longer among those held */
+    KZ__SYNC,    /* ask the source for the time */
+    KZ__STOP,    /* closing, and everything is given back */
+} kz__deed;
+
+typedef struct kz__task {
+    kz__deed deed;
+    int64_t until_boot_ms;
+    uint32_t throughput;
+    kz_lease lease;
+} kz__task;
+
+/* What to do now. `used_per_ms`: the most IDs of one millisecond since the last handover. `random`: for a request's ID
+ * and for jitter. After KZ__ACQUIRE, KZ__RELEASE and KZ__SYNC nothing else is wanted until the outcome is reported. */
+void kz__keeper_plan(kz__keeper *keeper, int64_t boot_ms, int64_t now_ms, uint32_t used_per_ms,
+                     const uint64_t random[static 2], kz__task *task);
+
+/* The answer to the acquire in flight. keeper->held must have room for it. KZ_STORE: the source went back in time. */
+kz_status kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_ms, int64_t now_ms,
+                             uint64_t random, kz_error *err);
+
+/* The acquire or sync in flight failed. */
+void kz__keeper_failed(kz__keeper *keeper, kz_status status, int64_t boot_ms, int64_t now_ms, uint64_t random);
+
+/* The release or sync in flight is over. */
+void kz__keeper_finished(kz__keeper *keeper, int64_t boot_ms);
+
+/* IDs a millisecond that the leases in use allow. */
+uint64_t kz__keeper_throughput(const kz__keeper *keeper);
+
+bool kz__lease_has_twin(const kz_lease *lease);
 
 #endif

@@ -1,6 +1,6 @@
 /* Layouts: the presets, reading and writing them, what they can hold, and taking IDs apart. */
+#include "core/error.h"
 #include "core/plane.h"
-#include "lib/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>

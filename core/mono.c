@@ -1,7 +1,7 @@
 /* Strictly increasing nanoseconds. */
 #include "core/mono.h"
 
-#include "lib/error.h"
+#include "core/error.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
  *     12 bits  zero                   24 bits   node
  *                                     20 bits   nanoseconds within the millisecond, 0..999999
  */
+#include "core/error.h"
 #include "core/mono.h"
 #include "core/text.h"
-#include "lib/error.h"
 
 #include <endian.h>
 #include <stdlib.h>

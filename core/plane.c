@@ -1,9 +1,10 @@
 /* The smallest point held at or above a floor. */
 #include "core/plane.h"
+#include "core/rules.h"
 
 static bool live_at(const kz__rect *r, uint64_t ms)
 {
-    return r->start_ms <= ms && ms < r->end_ms;
+    return r->start_ms <= ms && (ms < r->end_ms || (!KZ__RULE(HALF_OPEN) && ms == r->end_ms) || !KZ__RULE(ONLY_INSIDE));
 }
 
 /* The first point of this millisecond at or above `slot`, among the best class that is live then. */
@@ -29,7 +30,8 @@ static bool run_in_ms(const kz__rect *rects, size_t count, unsigned slot_bits, u
     if (!found)
         return false;
     kz_id base = ms << slot_bits;
-    *run = (kz__run){.first = base + lowest,
+    *run = (kz__run){.ms = ms,
+                     .first = base + lowest,
                      .end = base + found->slot + (UINT64_C(1) << found->height),
                      .block = base + found->slot,
                      .rank = found->rank};

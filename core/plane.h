@@ -20,6 +20,7 @@ typedef struct kz__rect {
 
 /* Consecutive points of one block in one millisecond: what a minter can hand out by counting. */
 typedef struct kz__run {
+    uint64_t ms;
     kz_id first;
     kz_id end;   /* the block's end in that millisecond, which is not ours */
     kz_id block; /* the block's first point in that millisecond */

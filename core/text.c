@@ -1,7 +1,7 @@
 /* IDs as text and as bytes. */
 #include "core/text.h"
 
-#include "lib/error.h"
+#include "core/error.h"
 
 #include <endian.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Times as text and back: the Gregorian calendar, UTC, without the C library's zones and locales. */
 #include "core/time.h"
 
-#include "lib/error.h"
+#include "core/error.h"
 
 #include <string.h>
 

@@ -13,9 +13,10 @@
  *     kz_close(gen);
  *
  * Contents:
- *   1. Status and errors          4. Layouts and decoding      7. External IDs
- *   2. Simple calls               5. Texts                     8. Strictly increasing nanoseconds, and UUIDs of them
- *   3. Explicit calls, options    6. Bytes                     9. Caveats: fork, signals, sleep, clones, late IDs
+ *   1. Status and errors          5. Texts                     8. Strictly increasing nanoseconds, and UUIDs of them
+ *   2. Simple calls               6. Bytes                     9. Sources of one's own
+ *   3. Explicit calls, options    7. External IDs             10. Caveats: fork, signals, sleep, clones, late IDs
+ *   4. Layouts and decoding
  *
  * Conventions. Every call that can fail returns a kz_status and gives its value through a pointer. On any status but
  * KZ_OK the outputs are untouched and nothing has changed, unless the call says otherwise. A kz_error pointer may be
@@ -75,7 +76,14 @@ KZ_API const char *kz_version(void);
     X(NO_PROVIDER, 12, "no source configured, and no fallback allowed")                                                \
     X(UNKNOWN_KEY, 13, "made with a key that is not loaded")                                                           \
     X(NO_MEMORY, 14, "out of memory")                                                                                  \
-    X(SYSTEM, 15, "the operating system refused")
+    X(SYSTEM, 15, "the operating system refused")                                                                      \
+    X(UNAVAILABLE, 16, "the source does not answer")                                                                   \
+    X(NO_FREE_NODE, 17, "no machine ID free")                                                                          \
+    X(NOT_FOUND, 18, "no such lease")                                                                                  \
+    X(FORBIDDEN, 19, "wrong signature or not allowed")                                                                 \
+    X(CONFLICT, 20, "the same request with other arguments")                                                           \
+    X(MISMATCH, 21, "the service has another layout")                                                                  \
+    X(STORE, 22, "the store cannot be used")
 
 typedef enum kz_status {
 #define KZ_STATUS_ENUM(name, number, text) KZ_##name = number,
@@ -107,6 +115,7 @@ typedef struct kz_error {
 typedef uint64_t kz_id;
 typedef struct kz_generator kz_generator;
 typedef struct kz_options kz_options;
+typedef struct kz_layout kz_layout;
 
 /* Opens a generator on the source that `url` names:
  *
@@ -155,7 +164,8 @@ KZ_API void kz_close(kz_generator *gen);
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* What kz_next, kz_try_next and kz_next_batch are short for: `count` IDs within `timeout_ms` (0: never sleep; negative:
- * no limit), with the particulars of a failure in `err`. */
+ * no limit), with the particulars of a failure in `err`. A wait for the clock that the timeout does not cover fails at
+ * once with KZ_CLOCK_BACKWARD, and limit_ms is the timeout then. */
 KZ_API KZ_MUST_CHECK kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err);
 
 /* May IDs be minted without a lease? Every such ID shows it in its top node bit. */
@@ -200,6 +210,7 @@ typedef void (*kz_log_fn)(void *ctx, kz_log_level level, const char *message);
 
 struct kz_options {
     size_t struct_size;      /* set by kz_options_init, so that the struct can grow */
+    const char *service;     /* "default": the ID space of a lease table that is meant */
     const char *layout;      /* a preset's name or TIME-NODE-SEQ@EPOCH; NULL: the source's own default */
     kz_fallback fallback;    /* fenced */
     kz_backward backward;    /* wait */
@@ -211,10 +222,21 @@ struct kz_options {
     kz_log_fn log;          /* NULL: silent */
     void *log_ctx;
     const kz_clock *use_clock; /* NULL: the machine's */
+
+    /* For sources that grant leases. */
+    uint32_t throughput_min_per_ms; /* 256: IDs a millisecond to ask for at the start ... */
+    uint32_t throughput_max_per_ms; /* 256: ... and to grow to when sequences run out; raise it to let it grow */
+    double renew_at;                /* 0.9: the part of a lease's time after which the next one is asked for */
+    int64_t retry_initial_ms;       /* 1000: the pause after a failure, doubling ... */
+    int64_t retry_max_ms;           /* 60000: ... up to this */
+    const char *meta;               /* who holds a lease, for people: a JSON object of texts; NULL: host and pid */
 };
 
 /* Fills in the defaults noted above. Call it before setting fields. */
 KZ_API void kz_options_init(kz_options *options);
+
+/* The layout of the IDs it mints: the lease's, else the option's, else the source's default. */
+KZ_API void kz_generator_layout(kz_generator *gen, kz_layout *layout);
 
 /* What a generator did and where it stands. An ID that a race between threads lost is counted as given. */
 typedef struct kz_stats {
@@ -227,9 +249,15 @@ typedef struct kz_stats {
     int64_t clock_backward_max_ms; /* the largest of them */
     int64_t ahead_ms;              /* by how much the last ID is ahead of the clock now; 0 if it is not */
     uint64_t sleeps;               /* how often a call slept */
-    uint64_t rectangles;           /* held now */
-    kz_id last;                    /* the last ID that may have been given; 0 before the first */
-    int64_t window_end_unix_ms;    /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
+    uint64_t leases;               /* held now, without those that a newer one has succeeded */
+    uint64_t throughput_per_ms;    /* what those allow */
+    uint64_t leases_acquired;      /* in all */
+    uint64_t leases_released;
+    uint64_t acquire_failures; /* in all; since the last success: */
+    uint64_t acquire_failures_now;
+    int64_t lease_age_ms;       /* of the oldest lease in use; 0 without one */
+    kz_id last;                 /* the last ID that may have been given; 0 before the first */
+    int64_t window_end_unix_ms; /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
 } kz_stats;
 
 KZ_API void kz_stats_init(kz_stats *stats);
@@ -403,7 +431,143 @@ KZ_API void kz_uuid_text(const kz_uuid *uuid, char text[KZ_AT_LEAST(KZ_UUID_TEXT
 KZ_API KZ_MUST_CHECK kz_status kz_uuid_from_text(const char *text, kz_uuid *uuid, kz_error *err);
 
 /* ---------------------------------------------------------------------------------------------------------------------
- * 9. Caveats
+ * 9. Sources of one's own
+ *
+ * A source grants leases: rectangles, a block of slots times a span of time. The library's own sources are written to
+ * this interface too. What a source must promise: no two leases it ever granted overlap, and it remembers that before
+ * it answers; a lease is half open, [created, expired); its time never goes back; a release names a lease by its
+ * secret, and the slots are granted again only for times after the release's timestamp.
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+#define KZ_SECRET_SIZE      65 /* up to 64 characters and a terminating zero */
+#define KZ_SIGNATURE_SIZE   65 /* 64 hex digits and a terminating zero */
+#define KZ_REQUEST_ID_SIZE  16
+#define KZ_GRANT_LEASES_MAX 256
+#define KZ_HOLDER_SIZE      256
+#define KZ_SERVICE_SIZE     64
+
+/* A lease: node `id` of its layout for [created_ms, expired_ms), and its twin in the fallback half, node
+ * id + 2^(node_bits - 1), for [fallback_created_ms, fallback_expired_ms). Times are Unix ms. */
+typedef struct kz_lease {
+    int64_t created_ms, expired_ms;
+    int64_t fallback_created_ms, fallback_expired_ms; /* equal: without a twin */
+    int64_t epoch_ms;
+    uint32_t id;
+    uint8_t reserved_bits, time_bits, node_bits, seq_bits;
+    char secret[KZ_SECRET_SIZE]; /* signs the release; empty if the source wants none */
+} kz_lease;
+
+typedef struct kz_acquire {
+    const char *service;                    /* "default" unless the options say otherwise */
+    const char *holder;                     /* who asks, for people: a JSON object of texts, below KZ_HOLDER_SIZE */
+    uint32_t throughput_per_ms;             /* how many IDs a millisecond the leases together must allow; at least 1 */
+    uint8_t request_id[KZ_REQUEST_ID_SIZE]; /* random; asking twice is asking once */
+    int64_t from_ms;                        /* Unix ms: the caller's clock or its last ID, whichever is later */
+} kz_acquire;
+
+typedef struct kz_grant {
+    int64_t source_ms;   /* the source's time when it answered */
+    uint64_t generation; /* only grows; 0: the source has none */
+    kz_id resume; /* nothing below may be minted: a mark that outlived a restart, the same in every grant; 0: none */
+    int64_t grace_ms; /* how far such a mark may be ahead of the clock by design */
+    size_t count;
+    kz_lease leases[KZ_GRANT_LEASES_MAX];
+} kz_grant;
+
+/* `signature`: hex HMAC-SHA256 of "id:timestamp_ms" in decimal, keyed with the bytes of the lease's secret. */
+typedef struct kz_release {
+    const char *service;
+    uint32_t id;
+    int64_t timestamp_ms; /* no ID later than this was or will be minted from the lease; the source's time or later */
+    kz_id next;           /* exactly: no ID at or above this one */
+    const char *signature;
+} kz_release;
+
+/* A line of the table, without the secret. */
+typedef struct kz_lease_info {
+    char service[KZ_SERVICE_SIZE];
+    char holder[KZ_HOLDER_SIZE];
+    uint32_t id;
+    int64_t created_ms, expired_ms, fallback_expired_ms;
+} kz_lease_info;
+
+/* Called for each line; false ends the listing. */
+typedef bool (*kz_lease_visit)(void *ctx, const kz_lease_info *info);
+
+/* What a source knows about itself, for doctor and health. */
+typedef struct kz_source_health {
+    int64_t source_ms;
+    uint64_t generation;
+    uint64_t leases_out;        /* held now */
+    uint64_t nodes_free;        /* that could be granted now */
+    bool durable;               /* an answered grant survives a crash of the store */
+    char note[KZ_MESSAGE_SIZE]; /* what it cannot promise, and what to do; or empty */
+    kz_layout layout;           /* of the service asked about */
+    int64_t lease_ms;
+} kz_source_health;
+
+typedef struct kz_source_options {
+    const kz_layout *layout; /* NULL: the source's own default */
+    kz_fallback fallback;
+    const char *service;
+    kz_log_fn log;
+    void *log_ctx;
+    const kz_clock *clock; /* never NULL */
+    int64_t timeout_ms;    /* for one exchange with the source */
+} kz_source_options;
+
+enum {
+    KZ_SOURCE_WALL_CLOCK = 1, /* IDs take their time from the wall clock, not from source_ms */
+    KZ_SOURCE_SAME_HOST = 2,  /* its clock is this machine's: no drift is allowed for */
+    KZ_SOURCE_FIXED = 4       /* grants one fixed place: a forked child cannot have one of its own */
+};
+
+typedef struct kz_source_facts {
+    kz_layout layout; /* of its IDs as far as known before the first lease */
+    uint32_t flags;   /* KZ_SOURCE_* */
+    double renew_at;  /* the part of a window after which the next is asked for; 0: as the generator's options say */
+} kz_source_facts;
+
+/* A kind of source. Calls on one open source never overlap. All may block, none is made by a thread that mints. On
+ * failure the outputs are untouched. All but open and close may be NULL. */
+typedef struct kz_source_ops {
+    size_t struct_size;
+    const char *scheme; /* "redis": URLs that begin with "redis:" */
+    kz_status (*open)(void **source, const char *url, const kz_source_options *options, kz_source_facts *facts,
+                      kz_error *err);
+    kz_status (*acquire)(void *source, const kz_acquire *request, kz_grant *grant, kz_error *err);
+    kz_status (*release)(void *source, const kz_release *release, kz_error *err);
+    kz_status (*now)(void *source, int64_t *source_ms, uint64_t *generation, kz_error *err);
+    kz_status (*list)(void *source, kz_lease_visit visit, void *ctx, kz_error *err);
+    kz_status (*health)(void *source, const char *service, kz_source_health *health, kz_error *err);
+    /* `forked`: in a child that must not touch what it shares with its parent (connections, files, locks). */
+    void (*close)(void *source, bool forked);
+} kz_source_ops;
+
+/* Adds a kind of source. KZ_IN_USE: the scheme exists. Register before opening, from one thread. `ops` is kept. */
+KZ_API KZ_MUST_CHECK kz_status kz_source_register(const kz_source_ops *ops, kz_error *err);
+
+/* The hex HMAC-SHA256 that a release carries. */
+KZ_API void kz_release_sign(const char *secret, uint32_t id, int64_t timestamp_ms,
+                            char signature[KZ_AT_LEAST(KZ_SIGNATURE_SIZE)]);
+
+/* Looking at a source without minting: for tools. `url` NULL: the embedded default. */
+typedef struct kz_source kz_source;
+KZ_API KZ_MUST_CHECK kz_status kz_source_open(kz_source **source, const char *url, const kz_options *options,
+                                              kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_source_acquire(kz_source *source, const kz_acquire *request, kz_grant *grant,
+                                                 kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_source_release(kz_source *source, const kz_release *release, kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation,
+                                             kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_source_list(kz_source *source, kz_lease_visit visit, void *ctx, kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_source_health_get(kz_source *source, kz_source_health *health, kz_error *err);
+/* Its URL, the default's if none was given. It may hold a password: do not show it as it is. */
+KZ_API const char *kz_source_url(const kz_source *source);
+KZ_API void kz_source_close(kz_source *source);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * 10. Caveats
  *
  * fork. A child that uses its parent's generator gets KZ_FORKED; it opens one of its own, with another node number.
  *   The child may kz_close the parent's, which only frees memory there. Fork is noticed without a system call, whatever

@@ -1,7 +1,7 @@
 /* External IDs: keys, and IDs to texts that hide order and time, and back. */
 #include "core/cipher.h"
+#include "core/error.h"
 #include "core/text.h"
-#include "lib/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Opening, closing and asking about a generator. How it mints is in lib/mint.c. */
 #include "lib/generator.h"
-#include "lib/error.h"
+#include "core/error.h"
 #include "lib/page.h"
 
 #include <inttypes.h>
@@ -9,102 +9,170 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
-#define RETRY_INITIAL_MS 1000
-#define RETRY_MAX_MS     60000
+#define SYNC_EVERY_MS 30000
 
-void kz_options_init(kz_options *options)
+/* ------------------------------------------------------------------------------------------------- setting up */
+
+kz_status kz__generator_init(kz_generator *gen, kz_error *err)
 {
-    *options = (kz_options){.struct_size = sizeof *options,
-                            .fallback = KZ_FALLBACK_FENCED,
-                            .backward = KZ_BACKWARD_WAIT,
-                            .max_backward_ms = 5000,
-                            .max_ahead_ms = 1000,
-                            .timeout_ms = 10000};
-}
-
-/* A program built with an older header gives a shorter struct: the defaults stand for what it does not know. */
-static kz_status read_options(const kz_options *given, kz_options *options, kz_error *err)
-{
-    kz_options_init(options);
-    if (!given)
-        return KZ_OK;
-    if (given->struct_size < offsetof(kz_options, layout) || given->struct_size > sizeof *options)
-        return kz__fail(err, KZ_INVALID,
-                        "kz_options of %zu bytes: call kz_options_init first, and build with the header "
-                        "of this library",
-                        given->struct_size);
-    memcpy(options, given, given->struct_size);
-    if ((unsigned)options->fallback > KZ_FALLBACK_ANY)
-        return kz__fail(err, KZ_INVALID, "fallback %d is none of KZ_FALLBACK_*", (int)options->fallback);
-    if ((unsigned)options->backward > KZ_BACKWARD_LOGICAL)
-        return kz__fail(err, KZ_INVALID, "backward %d is none of KZ_BACKWARD_*", (int)options->backward);
-    if ((unsigned)options->clock > KZ_CLOCK_COARSE)
-        return kz__fail(err, KZ_INVALID, "clock %d is none of KZ_CLOCK_*", (int)options->clock);
-    if ((unsigned)options->seq_start > KZ_SEQ_RANDOM)
-        return kz__fail(err, KZ_INVALID, "seq_start %d is none of KZ_SEQ_*", (int)options->seq_start);
-    if (options->max_ahead_ms < 0 || options->max_ahead_ms > 86400000)
-        return kz__fail(err, KZ_INVALID, "max_ahead_ms %" PRId64 " must lie between 0 and a day",
-                        options->max_ahead_ms);
-    const kz_clock *clock = options->use_clock;
-    if (clock && (!clock->wall_ns || !clock->boot_ns || !clock->sleep_ns))
-        return kz__fail(err, KZ_INVALID, "use_clock lacks one of its three functions");
-    return KZ_OK;
-}
-
-static kz_status open_source(const char *text, const kz_options *options, kz__source **source, kz_error *err)
-{
-    if (!text)
-        return kz__fail(err, KZ_UNSUPPORTED, "no source given: name one, such as static:7 or env:WORKER_ID");
-    kz__url url;
-    kz_status status = kz__url_parse(text, &url, err);
-    if (status)
-        return status;
-    const kz__source_ops *ops = kz__source_find(url.scheme);
-    if (!ops)
-        return kz__fail(err, KZ_UNSUPPORTED, "no source of the kind \"%s:\" in this build (there are %s)", url.scheme,
-                        kz__source_schemes());
-    kz_layout layout;
-    if (options->layout) {
-        status = kz_layout_parse(options->layout, &layout, err);
-        if (status)
-            return status;
-        if (layout.flags & KZ_LAYOUT_DECODE_ONLY)
-            return kz__fail(err, KZ_UNSUPPORTED, "layout %s can be decoded, not minted", layout.name);
-    }
-    kz__source_want want = {.layout = options->layout ? &layout : NULL, .fallback = options->fallback};
-    return ops->open(source, &url, &want, err);
-}
-
-static kz_status start(kz_generator *gen, const kz_options *options, kz_error *err)
-{
-    void *page;
-    kz_status status = kz__page_new(&page, sizeof *gen->hot, err);
-    if (status)
-        return status;
-    kz__hot *hot = gen->hot = page;
+    kz__hot *hot = gen->hot;
+    const kz_options *o = &gen->options;
+    free(gen->rects_memory);
+    free(gen->held_memory);
+    gen->rects_memory = NULL;
+    gen->held_memory = NULL;
     if (getrandom(&hot->random, sizeof hot->random, 0) != sizeof hot->random)
         return kz__fail(err, KZ_SYSTEM, "the kernel gives no random numbers");
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&hot->lock, NULL);
     pthread_cond_init(&hot->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
-    hot->alive = gen->started = true;
+    const kz_source_facts *facts = &gen->facts;
+    bool same_host = facts->flags & KZ_SOURCE_SAME_HOST;
+    hot->idclock.drift_ppm = same_host ? 0 : KZ__DRIFT_PPM;
     hot->reading_ms = hot->high_ms = kz__ms(kz__id_ns(gen));
-    hot->keeper = (kz__keeper){.retry_initial_ms = RETRY_INITIAL_MS, .retry_max_ms = RETRY_MAX_MS};
-    hot->ticks = options->use_clock                  ? KZ__TICKS_OFF
-                 : options->clock == KZ_CLOCK_COARSE ? KZ__TICKS_COARSE
-                                                     : kz__precise_ticks();
+    hot->keeper = (kz__keeper){.throughput_min = o->throughput_min_per_ms,
+                               .throughput_max = o->throughput_max_per_ms,
+                               .renew_at = facts->renew_at > 0 ? facts->renew_at : o->renew_at,
+                               .retry_initial_ms = o->retry_initial_ms,
+                               .retry_max_ms = o->retry_max_ms,
+                               .sync_every_ms = gen->wall_clock ? 0 : SYNC_EVERY_MS};
+    hot->ticks = o->use_clock ? KZ__TICKS_OFF : o->clock == KZ_CLOCK_COARSE ? KZ__TICKS_COARSE : kz__precise_ticks();
     kz__tick_rate_init(&hot->rate, hot->ticks);
-    status = kz__acquire(gen, err);
-    if (status)
+    hot->alive = gen->started = true;
+    return kz__keeping_rebuild(gen, err);
+}
+
+void kz__generator_set_layout(kz_generator *gen, const kz_layout *layout)
+{
+    gen->layout = *layout;
+    gen->slot_bits = kz__slot_bits(layout);
+    bool fits = layout->epoch_ms <= INT64_MAX / KZ__NS_PER_MS;
+    gen->epoch_ns = fits ? layout->epoch_ms * KZ__NS_PER_MS : INT64_MAX;
+}
+
+static char *copy_text(const char *text, bool *failed)
+{
+    char *copy = text ? strdup(text) : NULL;
+    *failed |= text && !copy;
+    return copy;
+}
+
+/* Who holds the leases, for people. */
+static char *make_holder(const kz_options *options)
+{
+    if (options->meta)
+        return strdup(options->meta);
+    char host[65] = "unknown", holder[KZ_HOLDER_SIZE];
+    gethostname(host, sizeof host - 1);
+    for (char *c = host; *c; c++)
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20)
+            *c = '_';
+    snprintf(holder, sizeof holder, "{\"host\":\"%s\",\"pid\":\"%ld\"}", host, (long)getpid());
+    return strdup(holder);
+}
+
+static void free_generator(kz_generator *gen)
+{
+    kz__page_free(gen->hot, sizeof *gen->hot);
+    free(gen->rects_memory);
+    free(gen->held_memory);
+    free((char *)gen->options.service);
+    free((char *)gen->options.layout);
+    free((char *)gen->options.meta);
+    free(gen->holder);
+    free(gen->answer);
+    free(gen);
+}
+
+kz_status kz__generator_new(kz_generator **out, const kz_options *options, const kz_source_facts *facts, kz_error *err)
+{
+    kz_generator *gen = calloc(1, sizeof *gen);
+    if (!gen)
+        return kz__fail(err, KZ_NO_MEMORY, "no memory for a generator");
+    bool failed = false;
+    gen->options = *options;
+    gen->options.service = copy_text(options->service, &failed);
+    gen->options.layout = copy_text(options->layout, &failed);
+    gen->options.meta = copy_text(options->meta, &failed);
+    gen->holder = make_holder(options);
+    gen->answer = calloc(1, sizeof *gen->answer);
+    gen->clock = options->use_clock ? *options->use_clock : kz__machine_clock;
+    gen->policy = (kz__policy){options->backward, options->max_backward_ms, options->max_ahead_ms};
+    gen->fallback = options->fallback;
+    gen->facts = *facts;
+    gen->wall_clock = facts->flags & KZ_SOURCE_WALL_CLOCK;
+    kz__generator_set_layout(gen, &facts->layout);
+    gen->layout_known = options->layout || gen->wall_clock || options->fallback == KZ_FALLBACK_ANY;
+    void *page = NULL;
+    kz_status status = failed || !gen->holder || !gen->answer ? kz__fail(err, KZ_NO_MEMORY, "no memory for a generator")
+                                                              : kz__page_new(&page, sizeof *gen->hot, err);
+    gen->hot = page;
+    if (status == KZ_OK)
+        status = kz__generator_init(gen, err);
+    if (status) {
+        free_generator(gen);
         return status;
-    if (kz__keeper_due(&hot->keeper) != KZ__NEVER_MS)
-        status = kz__keeper_start(gen, err);
-    return status;
+    }
+    *out = gen;
+    return KZ_OK;
+}
+
+/* ------------------------------------------------------------------------------------------ opening, closing */
+
+/* An answer that will not change by asking again. */
+static bool is_final(kz_status status)
+{
+    return status != KZ_UNAVAILABLE && status != KZ_OK;
+}
+
+/* Asks for the first lease until there is one or the time is up. */
+static kz_status first_lease(kz_generator *gen, kz_error *err)
+{
+    int64_t started_ms = gen->clock.boot_ns(gen->clock.ctx) / KZ__NS_PER_MS;
+    int64_t timeout_ms = gen->options.timeout_ms;
+    for (;;) {
+        int64_t until_boot_ms;
+        bool stopped;
+        kz_status status = kz__keeper_run_once(gen, &until_boot_ms, &stopped, err);
+        if (gen->hot->keeper.held_count)
+            return KZ_OK;
+        if (is_final(status) || (status && gen->fallback == KZ_FALLBACK_ANY))
+            return status;
+        int64_t now_ms = gen->clock.boot_ns(gen->clock.ctx) / KZ__NS_PER_MS;
+        if (status == KZ_OK && until_boot_ms > now_ms) {
+            int64_t pause_ms = until_boot_ms - now_ms;
+            if (timeout_ms >= 0 && started_ms + timeout_ms < until_boot_ms)
+                return gen->hot->keeper_error.status;
+            gen->clock.sleep_ns(gen->clock.ctx, pause_ms * KZ__NS_PER_MS);
+        }
+    }
+}
+
+static kz_status start(kz_generator *gen, kz_error *err)
+{
+    const kz_source_ops *ops = gen->source->ops;
+    if (!ops->acquire)
+        return KZ_OK;
+    kz_error why = {0};
+    kz_status status = first_lease(gen, &why);
+    if (status && (gen->fallback != KZ_FALLBACK_ANY || gen->wall_clock || status == KZ_MISMATCH)) {
+        if (gen->wall_clock) {
+            if (err)
+                *err = why;
+            return status;
+        }
+        kz__fail(err, KZ_LEASE_ACQUISITION, "no lease: %s", why.message);
+        if (err)
+            err->cause = status;
+        return KZ_LEASE_ACQUISITION;
+    }
+    bool endless = status == KZ_OK && gen->hot->keeper.renew_boot_ms == KZ__NEVER_MS && !gen->hot->keeper.sync_every_ms;
+    return endless ? KZ_OK : kz__keeper_start(gen, err);
 }
 
 kz_status kz_open(kz_generator **out, const char *url, const kz_options *given, kz_error *err)
@@ -112,35 +180,35 @@ kz_status kz_open(kz_generator **out, const char *url, const kz_options *given, 
     if (!out)
         return kz__fail(err, KZ_INVALID, "kz_open needs a place for the generator, not NULL");
     kz_options options;
-    kz_status status = read_options(given, &options, err);
+    kz_status status = kz__options_read(given, &options, err);
     if (status)
         return status;
-    kz_generator *gen = calloc(1, sizeof *gen);
-    if (!gen)
-        return kz__fail(err, KZ_NO_MEMORY, "no memory for a generator");
-    gen->policy = (kz__policy){options.backward, options.max_backward_ms, options.max_ahead_ms};
-    gen->timeout_ms = options.timeout_ms;
-    gen->seq_start = options.seq_start;
-    gen->clock = options.use_clock ? *options.use_clock : kz__machine_clock;
-    gen->log = options.log;
-    gen->log_ctx = options.log_ctx;
-
-    status = open_source(url, &options, &gen->source, err);
+    kz_source *source;
+    /* A source keeps a pointer to the clock, so it must be one that outlives this call. */
+    const kz_clock *clock = options.use_clock ? options.use_clock : &kz__machine_clock;
+    status = kz__source_open(&source, url, &options, clock, err);
+    if (status)
+        return status;
+    /* Without leases there is nothing but fallback; with a fixed node there is nothing to fall back from. */
+    if (!source->ops->acquire)
+        options.fallback = KZ_FALLBACK_ANY;
+    else if (source->facts.flags & KZ_SOURCE_WALL_CLOCK)
+        options.fallback = KZ_FALLBACK_NEVER;
+    kz_generator *gen;
+    status = kz__generator_new(&gen, &options, &source->facts, err);
     if (status) {
-        free(gen);
+        kz__source_close(source, false);
         return status;
     }
-    gen->layout = gen->source->layout;
-    gen->slot_bits = kz__slot_bits(&gen->layout);
-    bool fits = gen->layout.epoch_ms <= INT64_MAX / KZ__NS_PER_MS;
-    gen->epoch_ns = fits ? gen->layout.epoch_ms * KZ__NS_PER_MS : INT64_MAX;
-    status = start(gen, &options, err);
+    gen->source = source;
+    status = start(gen, err);
     if (status) {
         kz_close(gen);
         return status;
     }
-    if (gen->hot->rects[0].rank == KZ__UNFENCED)
-        kz__log(gen, KZ_LOG_WARNING, "unfenced IDs: nothing keeps other generators from minting the same ones");
+    if (gen->fallback == KZ_FALLBACK_ANY)
+        kz__log(gen, KZ_LOG_WARNING,
+                "unfenced IDs are allowed: nothing keeps other generators from minting the same ones");
     *out = gen;
     return KZ_OK;
 }
@@ -150,29 +218,45 @@ void kz_close(kz_generator *gen)
     if (!gen)
         return;
     kz__hot *hot = gen->hot;
-    bool forked = gen->started && !hot->alive;
-    if (gen->started && !forked) {
-        kz__keeper_stop(gen);
-        kz_error why;
-        /* Without a rectangle nothing was used, and there is nothing to give back. */
-        if (hot->rect_count && gen->source->ops->release &&
-            gen->source->ops->release(gen->source, kz__position(hot), &why))
-            kz__log(gen, KZ_LOG_WARNING, "%s", why.message);
-        free(hot->rects);
+    bool forked = !hot->alive;
+    if (!forked) {
+        if (gen->source && gen->source->ops->acquire)
+            kz__keeper_stop(gen);
         pthread_cond_destroy(&hot->changed);
         pthread_mutex_destroy(&hot->lock);
     }
-    gen->source->ops->close(gen->source, forked);
-    kz__page_free(hot, sizeof *hot);
-    free(gen);
+    kz__source_close(gen->source, forked);
+    free_generator(gen);
 }
+
+/* ------------------------------------------------------------------------------------------------- statistics */
 
 void kz_stats_init(kz_stats *stats)
 {
     *stats = (kz_stats){.struct_size = sizeof *stats};
 }
 
-static void fill_stats(kz_generator *gen, kz_stats *s)
+static void fill_lease_stats(const kz_generator *gen, kz_stats *s)
+{
+    const kz__hot *hot = gen->hot;
+    const kz__keeper *keeper = &hot->keeper;
+    int64_t now_ms = kz__ms(kz__id_ns(gen)) + gen->layout.epoch_ms;
+    int64_t oldest_ms = INT64_MAX;
+    for (size_t i = 0; i < keeper->held_count; i++) {
+        const kz__held *held = &keeper->held[i];
+        s->leases += !held->superseded;
+        if (held->lease.created_ms < oldest_ms)
+            oldest_ms = held->lease.created_ms;
+    }
+    s->lease_age_ms = oldest_ms < now_ms && !gen->wall_clock ? now_ms - oldest_ms : 0;
+    s->throughput_per_ms = kz__keeper_throughput(keeper);
+    s->leases_acquired = hot->acquired;
+    s->leases_released = hot->released;
+    s->acquire_failures = hot->acquire_failures;
+    s->acquire_failures_now = keeper->failures;
+}
+
+static void fill_stats(const kz_generator *gen, kz_stats *s)
 {
     kz__hot *hot = gen->hot;
     uint64_t ids[KZ__CLASSES];
@@ -188,7 +272,6 @@ static void fill_stats(kz_generator *gen, kz_stats *s)
     s->clock_backward = hot->backward;
     s->clock_backward_max_ms = hot->backward_max_ms;
     s->sleeps = hot->sleeps;
-    s->rectangles = hot->rect_count;
     s->last = position ? position - 1 : 0;
     int64_t ahead_ms = (int64_t)(s->last >> gen->slot_bits) - kz__ms(kz__id_ns(gen));
     s->ahead_ms = ahead_ms > 0 ? ahead_ms : 0;
@@ -198,6 +281,7 @@ static void fill_stats(kz_generator *gen, kz_stats *s)
             end_ms = hot->rects[i].end_ms;
     s->window_end_unix_ms =
         end_ms == kz__end_of_time_ms(&gen->layout) ? INT64_MAX : (int64_t)end_ms + gen->layout.epoch_ms;
+    fill_lease_stats(gen, s);
 }
 
 kz_status kz_stats_get(kz_generator *gen, kz_stats *stats)
@@ -218,14 +302,21 @@ kz_status kz_stats_get(kz_generator *gen, kz_stats *stats)
     return KZ_OK;
 }
 
+void kz_generator_layout(kz_generator *gen, kz_layout *layout)
+{
+    pthread_mutex_lock(&gen->hot->lock);
+    *layout = gen->layout;
+    pthread_mutex_unlock(&gen->hot->lock);
+}
+
 void kz__log(const kz_generator *gen, kz_log_level level, const char *format, ...)
 {
-    if (!gen->log)
+    if (!gen->options.log)
         return;
     char line[KZ_MESSAGE_SIZE + 128];
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    gen->log(gen->log_ctx, level, line);
+    gen->options.log(gen->options.log_ctx, level, line);
 }

@@ -3,9 +3,10 @@
 #define KZ_LIB_GENERATOR_H
 
 #include "core/decide.h"
+#include "core/idclock.h"
 #include "core/keeper.h"
 #include "lib/clock.h"
-#include "sources/source.h"
+#include "lib/source.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,45 +32,67 @@ typedef struct kz__hot {
 
     /* The rest is written under the lock, which is never held while sleeping or in I/O. */
     _Alignas(KZ__CACHE_LINE) pthread_mutex_t lock;
-    pthread_cond_t changed; /* holdings changed, the keeper failed, or the keeper is wanted */
+    pthread_cond_t changed; /* what is held changed, the keeper failed, or the keeper is wanted */
     bool alive;             /* false in a forked child */
 
     bool run_active;
     kz__run run; /* as published; its points below `next` are given */
     kz_id floor; /* while no run is active: the lowest point not given */
 
-    kz__rect *rects;
+    kz__rect *rects; /* what is held, made from keeper.held */
     size_t rect_count, rect_room;
     int64_t resume_ms, grace_ms;
 
+    kz__idclock idclock;         /* unset: the wall clock */
     int64_t high_ms, reading_ms; /* ID clock: the highest reading, and the last one */
     uint64_t random;
     kz__tick_rate rate;
 
     uint64_t ids[KZ__CLASSES]; /* of runs that are over */
+    uint64_t use_ms, use_ids;  /* the millisecond of the last run, and how many IDs it gave */
+    uint32_t use_peak;         /* the most in one millisecond since the last handover */
     uint64_t exhausted, exhausted_last_ms, backward, sleeps;
     int64_t backward_max_ms;
 
     kz__keeper keeper;
-    bool keeper_runs, closing;
-    kz_error keeper_error; /* of the last attempt, if keeper.failures */
+    bool keeper_runs;
+    uint64_t keeper_calls; /* how often something wanted the keeper's attention */
+    kz_error keeper_error; /* of the last attempt, while keeper.failures */
+    uint64_t acquired, released, acquire_failures;
 } kz__hot;
 
 struct kz_generator {
     kz__hot *hot;
-    kz__source *source;
+    kz_source *source; /* NULL in a simulation */
+    kz_source_facts facts;
     kz_layout layout;
+    bool wall_clock;   /* IDs take their time from the wall clock, not from the source */
+    bool layout_known; /* by a lease, the options, or because IDs were minted in it */
     unsigned slot_bits;
     int64_t epoch_ns; /* of `layout`; an epoch too far off to be written in nanoseconds is as late as can be */
     kz__policy policy;
-    int64_t timeout_ms;
-    kz_seq_start seq_start;
+    kz_fallback fallback;
+    kz_options options; /* its texts belong to the generator */
+    char *holder;
     kz_clock clock;
-    kz_log_fn log;
-    void *log_ctx;
     pthread_t keeper_thread;
-    bool started; /* `hot` was set up; if it is not alive then, this is a forked child */
+    kz__rect *rects_memory; /* what hot->rects and hot->keeper.held point to: a child finds those zeroed */
+    kz__held *held_memory;
+    kz_grant *answer; /* the keeper's, too large for a stack */
+    bool started;     /* `hot` was set up; if it is not alive then, this is a forked child */
 };
+
+/* Sets up `hot`, which is zeroed, at the start and again in a child. */
+kz_status kz__generator_init(kz_generator *gen, kz_error *err);
+
+/* The same as kz_open up to the first lease, without a source or a thread: for a simulation, which does what the keeper
+ * wants by itself. */
+kz_status kz__generator_new(kz_generator **gen, const kz_options *options, const kz_source_facts *facts, kz_error *err);
+
+/* Takes a layout, before anything was minted in another. */
+void kz__generator_set_layout(kz_generator *gen, const kz_layout *layout);
+
+/* ------------------------------------------------------------------------------------------------ lib/mint.c */
 
 /* Ends the run: no claim on it succeeds any more, and what it has left is at or above `floor`. Called with the lock
  * held, by the next minter and by whoever changes what is held. */
@@ -78,10 +101,15 @@ void kz__freeze(kz__hot *hot);
 /* The lowest point not given, while no call is under way. Called with the lock held. */
 kz_id kz__position(const kz__hot *hot);
 
-/* ID time now, in nanoseconds since the epoch. */
+uint64_t kz__draw(kz__hot *hot);
+
+/* ID time now, in nanoseconds since the epoch. Called with the lock held. */
 static inline int64_t kz__id_ns(const kz_generator *gen)
 {
-    return gen->clock.wall_ns(gen->clock.ctx) - gen->epoch_ns;
+    const kz__idclock *idclock = &gen->hot->idclock;
+    int64_t unix_ns = idclock->set ? kz__idclock_read(idclock, gen->clock.boot_ns(gen->clock.ctx))
+                                   : gen->clock.wall_ns(gen->clock.ctx);
+    return unix_ns - gen->epoch_ns;
 }
 
 /* Milliseconds, rounded down also before the epoch. */
@@ -90,10 +118,40 @@ static inline int64_t kz__ms(int64_t ns)
     return ns / KZ__NS_PER_MS - (ns % KZ__NS_PER_MS < 0);
 }
 
-/* lib/keeper_thread.c */
-kz_status kz__acquire(kz_generator *gen, kz_error *err); /* asks the source once; called without the lock */
+/* --------------------------------------------------------------------------------------------- lib/keeping.c */
+
+/* What the keeper wants done now, with all that is needed to do it. */
+typedef struct kz__errand {
+    kz__task task;
+    kz_acquire acquire;
+    kz_release release;
+    char signature[KZ_SIGNATURE_SIZE];
+} kz__errand;
+
+/* Decides, and for a release gives the lease up: from then on nothing is minted from it. Takes the lock. */
+void kz__keeping_plan(kz_generator *gen, kz__errand *errand);
+
+/* Reports the outcome of an errand: `grant` for KZ__ACQUIRE and KZ__SYNC (of which only the time counts), or a failure.
+ * Returns what the caller of kz_open should see. Takes the lock. */
+kz_status kz__keeping_done(kz_generator *gen, const kz__errand *errand, kz_status status, const kz_grant *grant,
+                           kz_error *err);
+
+/* Makes the rectangles anew from what the keeper holds. The lock is held. */
+kz_status kz__keeping_rebuild(kz_generator *gen, kz_error *err);
+
+/* --------------------------------------------------------------------------------------- lib/keeper_thread.c */
+
+kz_status kz__keeper_run_once(kz_generator *gen, int64_t *until_boot_ms, bool *stopped, kz_error *err);
 kz_status kz__keeper_start(kz_generator *gen, kz_error *err);
 void kz__keeper_stop(kz_generator *gen);
+/* Wakes the keeper: what it wants to do may have changed. The lock is held. */
+static inline void kz__keeper_call(kz__hot *hot)
+{
+    hot->keeper_calls++;
+    pthread_cond_broadcast(&hot->changed);
+}
+/* In a child whose source can grant it a place of its own: starts anew. The lock is held. */
+kz_status kz__keeper_revive(kz_generator *gen, kz_error *err);
 
 void kz__log(const kz_generator *gen, kz_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,93 +1,81 @@
-/* The thread that keeps a generator supplied: core/keeper.c decides when, this does the asking. */
-#include "lib/error.h"
+/* The thread that runs the keeper's errands: the only place that talks to a source once a generator is open. */
+#include "core/error.h"
 #include "lib/generator.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static int64_t boot_ms(const kz_generator *gen)
+static kz_status run_errand(kz_generator *gen, const kz__errand *errand, kz_error *err)
 {
-    return gen->clock.boot_ns(gen->clock.ctx) / KZ__NS_PER_MS;
-}
-
-/* Drops what is over and adds a rectangle. The lock is held. */
-static kz_status add_rect(kz__hot *hot, const kz__rect *rect, int64_t now_ms, kz_error *err)
-{
-    if (hot->rect_count == hot->rect_room) {
-        size_t room = hot->rect_room ? 2 * hot->rect_room : 4;
-        kz__rect *grown = realloc(hot->rects, room * sizeof *grown);
-        if (!grown)
-            return kz__fail(err, KZ_NO_MEMORY, "no memory for another rectangle");
-        hot->rects = grown;
-        hot->rect_room = room;
+    const kz_source_ops *ops = gen->source->ops;
+    if (!gen->source->handle) {
+        kz_status status = kz__source_reopen(gen->source, &gen->options, &gen->clock, err);
+        if (status)
+            return status;
     }
-    kz__freeze(hot);
-    size_t kept = 0;
-    for (size_t i = 0; i < hot->rect_count; i++)
-        if ((int64_t)hot->rects[i].end_ms > now_ms)
-            hot->rects[kept++] = hot->rects[i];
-    hot->rects[kept++] = *rect;
-    hot->rect_count = kept;
+    void *handle = gen->source->handle;
+    kz_grant *answer = gen->answer;
+    memset(answer, 0, offsetof(kz_grant, leases));
+    switch (errand->task.deed) {
+    case KZ__ACQUIRE:
+        return ops->acquire(handle, &errand->acquire, answer, err);
+    case KZ__RELEASE:
+        return ops->release ? ops->release(handle, &errand->release, err) : KZ_OK;
+    case KZ__SYNC:
+        return ops->now ? ops->now(handle, &answer->source_ms, &answer->generation, err) : KZ_OK;
+    case KZ__REST:
+    case KZ__STOP:
+        break;
+    }
     return KZ_OK;
 }
 
-static kz_status take_over(kz_generator *gen, const kz__grant *grant, uint64_t from_ms, kz_error *err)
+static void report(const kz_generator *gen, const kz__errand *errand, kz_status status, const kz_error *why)
 {
-    kz__hot *hot = gen->hot;
-    kz_status status = add_rect(hot, &grant->rect, kz__ms(kz__id_ns(gen)), err);
-    if (status)
-        return status;
-    if (hot->floor < grant->resume) {
-        hot->floor = grant->resume;
-        hot->resume_ms = (int64_t)((grant->resume - 1) >> gen->slot_bits) + 1;
-        hot->grace_ms = grant->grace_ms;
+    if (status == KZ_OK || (errand->task.deed == KZ__RELEASE && status == KZ_NOT_FOUND))
+        return;
+    if (errand->task.deed == KZ__ACQUIRE && gen->hot->acquired == 0) {
+        kz__log(gen, KZ_LOG_WARNING, "%s; nothing is held yet", why->message);
+        return;
     }
-    bool endless = grant->rect.end_ms == kz__end_of_time_ms(&gen->layout);
-    kz__keeper_granted(&hot->keeper, boot_ms(gen), endless ? KZ__NEVER_MS : (int64_t)(grant->rect.end_ms - from_ms),
-                       gen->source->renew_at);
-    return KZ_OK;
+    static const char *const consequence[] = {
+        [KZ__ACQUIRE] = "minting goes on with what is held, trying again",
+        [KZ__RELEASE] = "the lease will end by itself",
+        [KZ__SYNC] = "the ID clock goes on by itself",
+    };
+    kz__log(gen, errand->task.deed == KZ__ACQUIRE ? KZ_LOG_ERROR : KZ_LOG_WARNING, "%s; %s", why->message,
+            consequence[errand->task.deed]);
 }
 
-kz_status kz__acquire(kz_generator *gen, kz_error *err)
+kz_status kz__keeper_run_once(kz_generator *gen, int64_t *until_boot_ms, bool *stopped, kz_error *err)
 {
-    kz__hot *hot = gen->hot;
-    kz_error why;
-    kz__grant grant;
-    pthread_mutex_lock(&hot->lock);
-    int64_t now_ms = kz__ms(kz__id_ns(gen));
-    uint64_t from_ms = now_ms > 0 ? (uint64_t)now_ms : 0;
-    if (from_ms < kz__position(hot) >> gen->slot_bits)
-        from_ms = kz__position(hot) >> gen->slot_bits;
-    pthread_mutex_unlock(&hot->lock);
-
-    kz_status status = gen->source->ops->acquire(gen->source, from_ms, &grant, &why);
-
-    pthread_mutex_lock(&hot->lock);
-    if (status == KZ_OK)
-        status = take_over(gen, &grant, from_ms, &why);
-    if (status) {
-        kz__keeper_failed(&hot->keeper, boot_ms(gen), hot->random);
-        hot->keeper_error = why;
-    }
-    pthread_cond_broadcast(&hot->changed);
-    pthread_mutex_unlock(&hot->lock);
+    kz__errand errand;
+    kz_error why = {0};
+    kz__keeping_plan(gen, &errand);
+    *stopped = errand.task.deed == KZ__STOP;
+    *until_boot_ms = errand.task.deed == KZ__REST ? errand.task.until_boot_ms : 0;
+    if (errand.task.deed == KZ__REST || *stopped)
+        return KZ_OK;
+    kz_status status = run_errand(gen, &errand, &why);
+    status = kz__keeping_done(gen, &errand, status, gen->answer, &why);
+    report(gen, &errand, status, &why);
     if (status && err)
         *err = why;
     return status;
 }
 
-/* Waits until `due_ms`, or until something changed. The lock is held before and after. */
-static void rest(kz_generator *gen, int64_t due_ms)
+/* Waits until then, or until something changed. The lock is held before and after. */
+static void rest(kz_generator *gen, int64_t until_boot_ms)
 {
     kz__hot *hot = gen->hot;
-    if (due_ms == KZ__NEVER_MS) {
+    int64_t pause_ms = until_boot_ms - gen->clock.boot_ns(gen->clock.ctx) / KZ__NS_PER_MS;
+    if (until_boot_ms == KZ__NEVER_MS) {
         pthread_cond_wait(&hot->changed, &hot->lock);
         return;
     }
-    int64_t pause_ms = due_ms - boot_ms(gen);
+    if (pause_ms <= 0)
+        return;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += pause_ms / 1000;
@@ -101,30 +89,36 @@ static void *keep(void *arg)
 {
     kz_generator *gen = arg;
     kz__hot *hot = gen->hot;
-    pthread_mutex_lock(&hot->lock);
-    while (!hot->closing) {
-        int64_t due_ms = kz__keeper_due(&hot->keeper);
-        if (due_ms > boot_ms(gen)) {
-            rest(gen, due_ms);
-            continue;
-        }
-        pthread_mutex_unlock(&hot->lock);
-        kz_error why;
-        if (kz__acquire(gen, &why))
-            kz__log(gen, KZ_LOG_ERROR, "%s; minting goes on to the end of the window, trying again", why.message);
+    for (bool stopped = false; !stopped;) {
         pthread_mutex_lock(&hot->lock);
+        uint64_t calls = hot->keeper_calls;
+        pthread_mutex_unlock(&hot->lock);
+        int64_t until_boot_ms;
+        (void)kz__keeper_run_once(gen, &until_boot_ms, &stopped, NULL);
+        pthread_mutex_lock(&hot->lock);
+        /* Nobody may have called between the plan and now, else the plan is out of date. */
+        if (!stopped && until_boot_ms && calls == hot->keeper_calls)
+            rest(gen, until_boot_ms);
+        pthread_mutex_unlock(&hot->lock);
     }
-    pthread_mutex_unlock(&hot->lock);
     return NULL;
 }
 
-kz_status kz__keeper_start(kz_generator *gen, kz_error *err)
+/* In a child the parent's connection must be left alone before anything else. */
+static void *keep_anew(void *arg)
+{
+    kz_generator *gen = arg;
+    kz__source_abandon(gen->source);
+    return keep(arg);
+}
+
+static kz_status start_thread(kz_generator *gen, void *(*body)(void *), kz_error *err)
 {
     /* The program's signals are the program's: none of them is delivered to this thread. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&gen->keeper_thread, NULL, keep, gen);
+    int error = pthread_create(&gen->keeper_thread, NULL, body, gen);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
         return kz__fail(err, KZ_SYSTEM, "no thread for the keeper: %s", strerror(error));
@@ -132,15 +126,32 @@ kz_status kz__keeper_start(kz_generator *gen, kz_error *err)
     return KZ_OK;
 }
 
+kz_status kz__keeper_start(kz_generator *gen, kz_error *err)
+{
+    return start_thread(gen, keep, err);
+}
+
+kz_status kz__keeper_revive(kz_generator *gen, kz_error *err)
+{
+    if (gen->facts.flags & KZ_SOURCE_FIXED)
+        return KZ_FORKED;
+    kz_status status = kz__generator_init(gen, err);
+    return status || !gen->source ? status : start_thread(gen, keep_anew, err);
+}
+
 void kz__keeper_stop(kz_generator *gen)
 {
     kz__hot *hot = gen->hot;
-    if (!hot->keeper_runs)
-        return;
     pthread_mutex_lock(&hot->lock);
-    hot->closing = true;
-    pthread_cond_broadcast(&hot->changed);
+    hot->keeper.closing = true;
+    kz__keeper_call(hot);
     pthread_mutex_unlock(&hot->lock);
-    pthread_join(gen->keeper_thread, NULL);
-    hot->keeper_runs = false;
+    if (hot->keeper_runs) {
+        pthread_join(gen->keeper_thread, NULL);
+        hot->keeper_runs = false;
+        return;
+    }
+    int64_t until_boot_ms;
+    for (bool stopped = false; !stopped;)
+        (void)kz__keeper_run_once(gen, &until_boot_ms, &stopped, NULL);
 }

@@ -24,7 +24,8 @@
  * The deadline counts ticks of a cheap counter. It decides how old a time can be, nothing else: a wrong counter makes
  * IDs late, never equal and never smaller. deadline, owner, hi and next lie in memory that fork wipes: in a child the
  * deadline reads 0 and the call goes the slow way, which finds the generator dead. */
-#include "lib/error.h"
+#include "core/error.h"
+#include "core/rules.h"
 #include "lib/generator.h"
 
 #include <errno.h>
@@ -100,6 +101,18 @@ kz_id kz__position(const kz__hot *hot)
     return next < hot->run.end ? next : hot->run.end;
 }
 
+/* What a run gave: for the statistics, and for how much to ask for at the next handover. */
+static void count_use(kz__hot *hot, uint64_t ids)
+{
+    hot->ids[hot->run.rank] += ids;
+    if (hot->use_ms != hot->run.ms)
+        hot->use_ids = 0;
+    hot->use_ms = hot->run.ms;
+    hot->use_ids += ids;
+    if (hot->use_ids > hot->use_peak)
+        hot->use_peak = hot->use_ids < UINT32_MAX ? (uint32_t)hot->use_ids : UINT32_MAX;
+}
+
 void kz__freeze(kz__hot *hot)
 {
     if (!hot->run_active)
@@ -107,7 +120,7 @@ void kz__freeze(kz__hot *hot)
     POKE(deadline, 0);
     kz_id next = atomic_exchange_explicit(&hot->next, hot->run.end, memory_order_acq_rel);
     hot->floor = next < hot->run.end ? next : hot->run.end;
-    hot->ids[hot->run.rank] += hot->floor - hot->run.first;
+    count_use(hot, hot->floor - hot->run.first);
     hot->run_active = false;
 }
 
@@ -131,7 +144,7 @@ static bool settle_owner(kz__hot *hot)
 }
 
 /* splitmix64: evenly spread, and of no consequence for uniqueness. */
-static uint64_t draw(kz__hot *hot)
+uint64_t kz__draw(kz__hot *hot)
 {
     uint64_t x = hot->random += 0x9e3779b97f4a7c15;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -146,9 +159,9 @@ static kz_id first_point(kz_generator *gen, const kz__run *run)
     if (run->first != run->block)
         return run->first;
     if (run->rank == KZ__UNFENCED)
-        return run->block + draw(gen->hot) % size;
-    if (gen->seq_start == KZ_SEQ_RANDOM && size > 1)
-        return run->block + draw(gen->hot) % (size / 2);
+        return run->block + kz__draw(gen->hot) % size;
+    if (gen->options.seq_start == KZ_SEQ_RANDOM && size > 1)
+        return run->block + kz__draw(gen->hot) % (size / 2);
     return run->block;
 }
 
@@ -219,7 +232,7 @@ static size_t publish(kz_generator *gen, const kz__run *found, const reading *no
 static size_t go_on(kz_generator *gen, const reading *now, bool own, size_t want, kz_id *first)
 {
     kz__hot *hot = gen->hot;
-    if (!hot->run_active || now->id_ms != (int64_t)(hot->run.first >> gen->slot_bits))
+    if (!hot->run_active || now->id_ms != (int64_t)hot->run.ms)
         return 0;
     bool has_own = own && PEEK(own_next) != PEEK(own_end);
     size_t got = has_own ? take_own(hot, want, first) : claim(hot, want, hot->run.end, first);
@@ -298,39 +311,67 @@ static void nap(kz_generator *gen, int64_t until_ms, const reading *now)
     pthread_mutex_lock(&hot->lock);
 }
 
-/* Nothing held covers the time from now on. Waits for the keeper to change that; the lock is held before and after. */
-static kz_status wait_for_keeper(kz_generator *gen, int64_t budget, patience *p, kz_error *err)
+/* Why nothing is held, in the words of the last attempt to change that. */
+static kz_status explain_keeper(const kz_generator *gen, const patience *p, kz_error *err)
 {
-    kz__hot *hot = gen->hot;
-    uint64_t end_ms = kz__end_of_time_ms(&gen->layout);
-    if (hot->floor >> gen->slot_bits >= end_ms || (uint64_t)hot->reading_ms >= end_ms)
-        return explain(gen, KZ_OVERFLOW, 0, 0, p, err);
-    if (hot->keeper.failures && hot->keeper_error.status) {
+    const kz__hot *hot = gen->hot;
+    if (!hot->keeper.failures)
+        return explain(gen, KZ_AGAIN, 0, 0, p, err);
+    if (gen->wall_clock) {
         if (err)
             *err = hot->keeper_error;
         return hot->keeper_error.status;
     }
-    if (!hot->keeper_runs || budget == 0)
-        return explain(gen, KZ_AGAIN, 0, 0, p, err);
-    kz__keeper_needed(&hot->keeper);
+    kz__fail(err, KZ_LEASE_ACQUISITION, "no lease, and no fallback left: %s", hot->keeper_error.message);
+    if (err)
+        err->cause = hot->keeper_error.status;
+    return KZ_LEASE_ACQUISITION;
+}
+
+/* Nothing held covers the time from now on. Waits for the keeper to change that; the lock is held before and after. */
+static kz_status wait_for_keeper(kz_generator *gen, int64_t budget, patience *p, kz_error *err)
+{
+    kz__hot *hot = gen->hot;
+    bool called = hot->keeper.needed;
+    hot->keeper.needed = true;
+    if (!called)
+        kz__keeper_call(hot);
+    /* A disk that refused a moment ago is not worth a wait; a coordinator may be back any moment. */
+    bool hopeless = gen->wall_clock && hot->keeper.failures;
+    if (!hot->keeper_runs || budget == 0 || hopeless)
+        return explain_keeper(gen, p, err);
     hot->sleeps++;
-    pthread_cond_broadcast(&hot->changed);
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t ns = budget < 0 || budget > 100 ? NAP_MAX_NS : budget * KZ__NS_PER_MS;
-    until.tv_nsec += ns;
+    until.tv_nsec += budget < 0 || budget * KZ__NS_PER_MS > NAP_MAX_NS ? NAP_MAX_NS : budget * KZ__NS_PER_MS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_cond_timedwait(&hot->changed, &hot->lock, &until);
     return KZ_OK;
 }
 
+/* The slots of a millisecond were used up while more were wanted. */
+static void note_exhaustion(kz__hot *hot, int64_t now_ms)
+{
+    if (hot->exhausted_last_ms == (uint64_t)now_ms)
+        return;
+    hot->exhausted++;
+    hot->exhausted_last_ms = (uint64_t)now_ms;
+    if (!hot->keeper.exhausted && kz__keeper_throughput(&hot->keeper) < hot->keeper.throughput_max) {
+        hot->keeper.exhausted = true;
+        kz__keeper_call(hot);
+    }
+}
+
 /* One look under the lock: takes points, sleeps once (no points, KZ_OK), or fails. */
 static kz_status look(kz_generator *gen, size_t want, patience *p, kz_id *first, size_t *got, kz_error *err)
 {
     kz__hot *hot = gen->hot;
-    if (!hot->alive)
-        return explain(gen, KZ_FORKED, 0, 0, p, err);
+    if (!hot->alive) {
+        kz_status status = kz__keeper_revive(gen, err);
+        if (status)
+            return status == KZ_FORKED ? explain(gen, status, 0, 0, p, err) : status;
+    }
     bool own = settle_owner(hot);
     reading now = read_clock(gen);
     *got = go_on(gen, &now, own, want, first);
@@ -344,20 +385,24 @@ static kz_status look(kz_generator *gen, size_t want, patience *p, kz_id *first,
     kz__stand stand = {.rects = hot->rects,
                        .count = hot->rect_count,
                        .slot_bits = gen->slot_bits,
-                       .next = hot->floor,
+                       .end_ms = (int64_t)kz__end_of_time_ms(&gen->layout),
+                       .next = KZ__RULE(ONLY_UPWARD) ? hot->floor : 0,
                        .high_ms = hot->high_ms > hot->resume_ms ? hot->high_ms : hot->resume_ms,
                        .resume_ms = hot->resume_ms,
                        .grace_ms = hot->grace_ms};
     kz__decision decision = kz__decide(&stand, &gen->policy, now.id_ms, budget);
+    if (decision.verdict == KZ__MINT && decision.run.end < PEEK(hi)) {
+        /* A run inside one that was published before, as a twin is inside the unfenced half: `hi` must not fall. */
+        stand.next = hot->floor = PEEK(hi);
+        decision = kz__decide(&stand, &gen->policy, now.id_ms, budget);
+    }
+    if (decision.exhausted)
+        note_exhaustion(hot, now.id_ms);
     switch (decision.verdict) {
     case KZ__MINT:
         *got = publish(gen, &decision.run, &now, own, want, first);
         return KZ_OK;
     case KZ__WAIT:
-        if (decision.exhausted && hot->exhausted_last_ms != (uint64_t)now.id_ms) {
-            hot->exhausted++;
-            hot->exhausted_last_ms = (uint64_t)now.id_ms;
-        }
         nap(gen, decision.until_ms, &now);
         return KZ_OK;
     case KZ__NOTHING_HELD:
@@ -402,7 +447,7 @@ kz_status kz_next(kz_generator *gen, kz_id *id)
 {
     if (take_quickly(gen->hot, 1, id))
         return KZ_OK;
-    return kz_mint(gen, id, 1, gen->timeout_ms, NULL);
+    return kz_mint(gen, id, 1, gen->options.timeout_ms, NULL);
 }
 
 kz_status kz_try_next(kz_generator *gen, kz_id *id)
@@ -414,5 +459,5 @@ kz_status kz_try_next(kz_generator *gen, kz_id *id)
 
 kz_status kz_next_batch(kz_generator *gen, kz_id *ids, size_t count)
 {
-    return kz_mint(gen, ids, count, gen->timeout_ms, NULL);
+    return kz_mint(gen, ids, count, gen->options.timeout_ms, NULL);
 }

@@ -1,6 +1,6 @@
 /* Memory that a forked child finds zeroed. */
 #include "lib/page.h"
-#include "lib/error.h"
+#include "core/error.h"
 
 #include <errno.h>
 #include <string.h>

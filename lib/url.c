@@ -1,6 +1,6 @@
 /* Source URLs: scheme, body, and parameters that are all accounted for. */
 #include "lib/url.h"
-#include "lib/error.h"
+#include "core/error.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,14 @@
 /* static:N and env:NAME: one node for ever, with or without a high-water mark on disk. */
-#include "lib/error.h"
+#include "core/error.h"
+#include "core/plane.h"
 #include "lib/page.h"
-#include "sources/source.h"
+#include "lib/url.h"
+#include "sources/all.h"
 #include "sources/state.h"
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +17,12 @@
 #define AHEAD_MS 3000
 
 typedef struct fixed {
-    kz__source base;
+    kz_layout layout;
+    const kz_clock *clock;
     uint32_t node;
     kz__state *state;    /* NULL without state= */
-    kz_id mark;          /* on disk: everything below may have been minted */
+    kz_id resume;        /* the mark that was found: everything below may have been minted by an earlier life */
+    kz_id mark;          /* on disk now: everything below may be minted */
     struct fixed *other; /* the next open one in this process */
 } fixed;
 
@@ -28,29 +33,37 @@ typedef struct open_list {
     fixed *first;
 } open_list;
 
-static open_list *opened;
-static kz_status opened_status;
-static kz_error opened_error;
+static _Atomic(open_list *) opened;
 
-static void make_list(void)
+/* Makes the list when it is first wanted. Two threads may both make one; the first to put it there has it. */
+static kz_status open_list_get(open_list **list, kz_error *err)
 {
-    void *page = NULL;
-    opened_status = kz__page_new(&page, sizeof *opened, &opened_error);
-    opened = page;
+    *list = atomic_load(&opened);
+    if (*list)
+        return KZ_OK;
+    void *page;
+    kz_status status = kz__page_new(&page, sizeof **list, err);
+    if (status)
+        return status;
+    if (atomic_compare_exchange_strong(&opened, list, page))
+        *list = page;
+    else
+        kz__page_free(page, sizeof **list);
+    return KZ_OK;
 }
 
 static bool same_node(const fixed *a, const fixed *b)
 {
-    const kz_layout *x = &a->base.layout, *y = &b->base.layout;
+    const kz_layout *x = &a->layout, *y = &b->layout;
     return a->node == b->node && x->epoch_ms == y->epoch_ms && x->time_bits == y->time_bits &&
            x->node_bits == y->node_bits && x->seq_bits == y->seq_bits;
 }
 
 /* Enters the source into the list and opens its state file, as one step: the file's lock is the process's, so a second
  * opening of it here would neither be refused nor leave the first one locked. */
-static kz_status enlist_locked(fixed *source, const char *state_path, kz_error *err)
+static kz_status enlist_locked(open_list *list, fixed *source, const char *state_path, kz_error *err)
 {
-    for (const fixed *f = opened->first; f; f = f->other) {
+    for (const fixed *f = list->first; f; f = f->other) {
         if (same_node(f, source))
             return kz__fail(err, KZ_IN_USE,
                             "node %" PRIu32 " is in use by another generator of this process: share that one, it is "
@@ -61,37 +74,39 @@ static kz_status enlist_locked(fixed *source, const char *state_path, kz_error *
     }
     if (state_path) {
         kz_status status =
-            kz__state_open(&source->state, state_path, &source->base.layout, source->node, &source->mark, err);
+            kz__state_open(&source->state, state_path, &source->layout, source->node, &source->mark, err);
         if (status)
             return status;
+        source->resume = source->mark;
     }
-    source->other = opened->first;
-    opened->first = source;
+    source->other = list->first;
+    list->first = source;
     return KZ_OK;
 }
 
 static kz_status enlist(fixed *source, const char *state_path, kz_error *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_list);
-    if (opened_status)
-        return kz__fail(err, opened_status, "%s", opened_error.message);
-    pthread_mutex_lock(&opened->lock);
-    kz_status status = enlist_locked(source, state_path, err);
-    pthread_mutex_unlock(&opened->lock);
+    open_list *list;
+    kz_status status = open_list_get(&list, err);
+    if (status)
+        return status;
+    pthread_mutex_lock(&list->lock);
+    status = enlist_locked(list, source, state_path, err);
+    pthread_mutex_unlock(&list->lock);
     return status;
 }
 
 static void delist(fixed *source)
 {
-    pthread_mutex_lock(&opened->lock);
-    for (fixed **f = &opened->first; *f; f = &(*f)->other) {
+    open_list *list = atomic_load(&opened);
+    pthread_mutex_lock(&list->lock);
+    for (fixed **f = &list->first; *f; f = &(*f)->other) {
         if (*f == source) {
             *f = source->other;
             break;
         }
     }
-    pthread_mutex_unlock(&opened->lock);
+    pthread_mutex_unlock(&list->lock);
 }
 
 /* How many node numbers may be given by hand: the upper half is for fallback where the layout says so. */
@@ -106,9 +121,10 @@ static kz_status parse_node(const char *what, const char *text, const kz_layout 
     uint64_t limit = node_limit(layout);
     uint64_t value = 0;
     const char *p = text;
-    for (; *p >= '0' && *p <= '9' && value < UINT32_MAX; p++)
-        value = value * 10 + (uint64_t)(*p - '0');
-    if (p == text || (*p && !(*p >= '0' && *p <= '9')))
+    for (; *p >= '0' && *p <= '9'; p++)
+        if (value <= UINT32_MAX)
+            value = value * 10 + (uint64_t)(*p - '0');
+    if (p == text || *p)
         return kz__fail(err, KZ_INVALID, "%s \"%s\" is not a node number (0..%" PRIu64 ")", what, text, limit - 1);
     if (value < limit) {
         *node = (uint32_t)value;
@@ -121,10 +137,10 @@ static kz_status parse_node(const char *what, const char *text, const kz_layout 
                     text, layout->node_bits, limit - 1);
 }
 
-static kz_status fixed_open(kz__source **out, const kz__source_ops *ops, const char *what, const char *number,
-                            const kz__url *url, const kz__source_want *want, kz_error *err)
+static kz_status fixed_open(void **out, const char *what, const char *number, const kz__url *url,
+                            const kz_source_options *options, kz_source_facts *facts, kz_error *err)
 {
-    const kz_layout *layout = want->layout ? want->layout : kz_layout_preset(0);
+    const kz_layout *layout = options->layout ? options->layout : kz_layout_preset(0);
     uint32_t node = 0;
     kz_status status = parse_node(what, number, layout, &node, err);
     if (status)
@@ -132,89 +148,124 @@ static kz_status fixed_open(kz__source **out, const kz__source_ops *ops, const c
     fixed *source = calloc(1, sizeof *source);
     if (!source)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
-    source->base = (kz__source){.ops = ops, .layout = *layout, .renew_at = 1.0 / 3};
+    source->layout = *layout;
+    source->clock = options->clock;
     source->node = node;
     status = enlist(source, kz__url_param(url, "state"), err);
     if (status) {
         free(source);
         return status;
     }
-    *out = &source->base;
+    *facts = (kz_source_facts){
+        .layout = *layout, .flags = KZ_SOURCE_WALL_CLOCK | KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED, .renew_at = 1.0 / 3};
+    *out = source;
     return KZ_OK;
 }
 
-static kz_status static_open(kz__source **out, const kz__url *url, const kz__source_want *want, kz_error *err)
+static kz_status static_open(void **out, const char *text, const kz_source_options *options, kz_source_facts *facts,
+                             kz_error *err)
 {
     static const char *const known[] = {"state", NULL};
-    kz_status status = kz__url_only(url, known, err);
-    return status ? status : fixed_open(out, &kz__source_static, "node", url->body, url, want, err);
+    kz__url url;
+    kz_status status = kz__url_parse(text, &url, err);
+    if (status == KZ_OK)
+        status = kz__url_only(&url, known, err);
+    return status ? status : fixed_open(out, "node", url.body, &url, options, facts, err);
 }
 
-static kz_status env_open(kz__source **out, const kz__url *url, const kz__source_want *want, kz_error *err)
+static kz_status env_open(void **out, const char *text, const kz_source_options *options, kz_source_facts *facts,
+                          kz_error *err)
 {
     static const char *const known[] = {"default", "state", NULL};
-    kz_status status = kz__url_only(url, known, err);
+    kz__url url;
+    kz_status status = kz__url_parse(text, &url, err);
+    if (status == KZ_OK)
+        status = kz__url_only(&url, known, err);
     if (status)
         return status;
-    const char *name = url->body;
+    const char *name = url.body;
     if (!*name)
         return kz__fail(err, KZ_INVALID, "source env: names no variable: write env:WORKER_ID");
     const char *value = getenv(name);
     if (!value)
-        value = kz__url_param(url, "default");
+        value = kz__url_param(&url, "default");
     if (!value)
         return kz__fail(err, KZ_INVALID,
                         "%s is not set: give every process a number of its own (0..%" PRIu64 "), or say what to use "
                         "instead with env:%s?default=0",
-                        name, node_limit(want->layout ? want->layout : kz_layout_preset(0)) - 1, name);
-    return fixed_open(out, &kz__source_env, name, value, url, want, err);
+                        name, node_limit(options->layout ? options->layout : kz_layout_preset(0)) - 1, name);
+    return fixed_open(out, name, value, &url, options, facts, err);
 }
 
-static kz_status fixed_acquire(kz__source *base, uint64_t from_ms, kz__grant *grant, kz_error *err)
+/* The mark's millisecond. A window is in whole milliseconds; within this one `resume` keeps the points apart. */
+static int64_t mark_ms(const fixed *source)
 {
-    fixed *source = (fixed *)base;
-    unsigned slot_bits = kz__slot_bits(&base->layout);
-    uint64_t end_ms = kz__end_of_time_ms(&base->layout);
-    kz_id resume = source->mark;
-    uint64_t start_ms = resume >> slot_bits;
+    return source->layout.epoch_ms + (int64_t)(source->mark >> kz__slot_bits(&source->layout));
+}
+
+static kz_status fixed_acquire(void *handle, const kz_acquire *request, kz_grant *grant, kz_error *err)
+{
+    fixed *source = handle;
+    const kz_layout *layout = &source->layout;
+    unsigned slot_bits = kz__slot_bits(layout);
+    int64_t start_ms = source->state ? mark_ms(source) : layout->epoch_ms;
+    int64_t end_ms = INT64_MAX;
     if (source->state) {
-        if (from_ms < start_ms)
-            from_ms = start_ms;
-        if (end_ms > from_ms + AHEAD_MS)
-            end_ms = from_ms + AHEAD_MS;
-        kz_status status = kz__state_write(source->state, end_ms << slot_bits, err);
+        int64_t last_ms = layout->epoch_ms + (int64_t)kz__end_of_time_ms(layout);
+        end_ms = request->from_ms < last_ms - AHEAD_MS ? request->from_ms + AHEAD_MS : last_ms;
+        /* Never below the mark, and never above it for its own sake: starting again and again must not push it on. */
+        if (end_ms < start_ms)
+            end_ms = start_ms;
+        kz_id mark = (kz_id)(end_ms - layout->epoch_ms) << slot_bits;
+        kz_status status = kz__state_write(source->state, mark, err);
         if (status)
             return status;
-        source->mark = end_ms << slot_bits;
+        source->mark = mark;
     }
-    *grant = (kz__grant){.rect = {.slot = (uint64_t)source->node << base->layout.seq_bits,
-                                  .start_ms = start_ms,
-                                  .end_ms = end_ms,
-                                  .height = base->layout.seq_bits,
-                                  .rank = KZ__LEASED},
-                         .resume = resume,
-                         .grace_ms = AHEAD_MS};
+    grant->source_ms = source->clock->wall_ns(source->clock->ctx) / 1000000;
+    grant->generation = 0;
+    grant->resume = source->resume;
+    grant->grace_ms = AHEAD_MS;
+    grant->count = 1;
+    grant->leases[0] = (kz_lease){.id = source->node,
+                                  .created_ms = start_ms,
+                                  .expired_ms = end_ms,
+                                  .fallback_created_ms = end_ms,
+                                  .fallback_expired_ms = end_ms,
+                                  .epoch_ms = layout->epoch_ms,
+                                  .reserved_bits = (uint8_t)(64 - layout->time_bits - slot_bits),
+                                  .time_bits = layout->time_bits,
+                                  .node_bits = layout->node_bits,
+                                  .seq_bits = layout->seq_bits};
     return KZ_OK;
 }
 
 /* A clean end cuts the mark to what was used, so that the next start need not wait. */
-static kz_status fixed_release(kz__source *base, kz_id next, kz_error *err)
+static kz_status fixed_release(void *handle, const kz_release *release, kz_error *err)
 {
-    fixed *source = (fixed *)base;
-    return source->state ? kz__state_write(source->state, next, err) : KZ_OK;
+    fixed *source = handle;
+    return source->state ? kz__state_write(source->state, release->next, err) : KZ_OK;
 }
 
-static void fixed_close(kz__source *base, bool forked)
+static void fixed_close(void *handle, bool forked)
 {
-    fixed *source = (fixed *)base;
+    fixed *source = handle;
     if (!forked)
         delist(source);
-    kz__state_close(source->state);
+    kz__state_close(source->state, forked);
     free(source);
 }
 
-const kz__source_ops kz__source_static = {
-    .scheme = "static", .open = static_open, .acquire = fixed_acquire, .release = fixed_release, .close = fixed_close};
+const kz_source_ops kz__source_static = {.struct_size = sizeof(kz_source_ops),
+                                         .scheme = "static",
+                                         .open = static_open,
+                                         .acquire = fixed_acquire,
+                                         .release = fixed_release,
+                                         .close = fixed_close};
 
-const kz__source_ops kz__source_env = {
-    .scheme = "env", .open = env_open, .acquire = fixed_acquire, .release = fixed_release, .close = fixed_close};
+const kz_source_ops kz__source_env = {.struct_size = sizeof(kz_source_ops),
+                                      .scheme = "env",
+                                      .open = env_open,
+                                      .acquire = fixed_acquire,
+                                      .release = fixed_release,
+                                      .close = fixed_close};

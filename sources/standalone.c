@@ -1,50 +1,39 @@
-/* standalone: no coordinator at all. Fallback IDs from the upper half of the slots, which promise nothing. */
-#include "lib/error.h"
-#include "sources/source.h"
+/* standalone: no coordinator at all. It grants nothing; the generator has only unfenced fallback IDs, which promise
+ * nothing. */
+#include "core/error.h"
+#include "lib/url.h"
+#include "sources/all.h"
 
-#include <stdlib.h>
-
-static kz_status standalone_open(kz__source **out, const kz__url *url, const kz__source_want *want, kz_error *err)
+static kz_status standalone_open(void **out, const char *text, const kz_source_options *options, kz_source_facts *facts,
+                                 kz_error *err)
 {
     static const char *const known[] = {NULL};
-    kz_status status = kz__url_only(url, known, err);
+    kz__url url;
+    kz_status status = kz__url_parse(text, &url, err);
+    if (status == KZ_OK)
+        status = kz__url_only(&url, known, err);
     if (status)
         return status;
-    if (*url->body)
-        return kz__fail(err, KZ_INVALID, "source standalone: takes nothing behind the colon, not \"%s\"", url->body);
-    if (want->fallback == KZ_FALLBACK_NEVER)
+    if (*url.body)
+        return kz__fail(err, KZ_INVALID, "source standalone: takes nothing behind the colon, not \"%s\"", url.body);
+    if (options->fallback == KZ_FALLBACK_NEVER)
         return kz__fail(err, KZ_NO_PROVIDER,
                         "no provider configured and fallback is disabled: standalone: has only fallback IDs, name "
                         "another source or allow fallback");
-    const kz_layout *layout = want->layout ? want->layout : kz_layout_preset(0);
+    const kz_layout *layout = options->layout ? options->layout : kz_layout_preset(0);
     if (!layout->node_bits)
         return kz__fail(err, KZ_INVALID, "a layout without node bits has no fallback half for standalone:");
-    kz__source *source = calloc(1, sizeof *source);
-    if (!source)
-        return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
-    *source = (kz__source){.ops = &kz__source_standalone, .layout = *layout};
-    *out = source;
+    *facts =
+        (kz_source_facts){.layout = *layout, .flags = KZ_SOURCE_WALL_CLOCK | KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED};
+    *out = NULL;
     return KZ_OK;
 }
 
-static kz_status standalone_acquire(kz__source *source, uint64_t from_ms, kz__grant *grant, kz_error *err)
+static void standalone_close(void *handle, bool forked)
 {
-    (void)from_ms;
-    (void)err;
-    unsigned height = kz__slot_bits(&source->layout) - 1;
-    *grant = (kz__grant){.rect = {.slot = UINT64_C(1) << height,
-                                  .start_ms = 0,
-                                  .end_ms = kz__end_of_time_ms(&source->layout),
-                                  .height = (uint8_t)height,
-                                  .rank = KZ__UNFENCED}};
-    return KZ_OK;
-}
-
-static void standalone_close(kz__source *source, bool forked)
-{
+    (void)handle;
     (void)forked;
-    free(source);
 }
 
-const kz__source_ops kz__source_standalone = {
-    .scheme = "standalone", .open = standalone_open, .acquire = standalone_acquire, .close = standalone_close};
+const kz_source_ops kz__source_standalone = {
+    .struct_size = sizeof(kz_source_ops), .scheme = "standalone", .open = standalone_open, .close = standalone_close};

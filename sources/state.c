@@ -1,9 +1,10 @@
 /* The high-water mark of a fixed node, kept on disk ahead of use.
  *
  * The file is two records of one sector each, written in turn: a crash in the middle of a write spoils one, and the
- * other still stands. The newest good record counts. A record is a line of text, so that `cat` shows it. */
+ * other still stands. The newest good record counts. A file gets its name only when its first record is durable, so
+ * one without a good record was damaged. A record is a line of text, so that `cat` shows it. */
 #include "sources/state.h"
-#include "lib/error.h"
+#include "core/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,6 +54,19 @@ static void compose(const kz__state *state, uint64_t number, kz_id mark, char re
     record[RECORD_SIZE - 1] = '\n';
 }
 
+/* False: errno says why. */
+static bool write_record(const kz__state *state, int fd, uint64_t number, kz_id mark)
+{
+    char record[RECORD_SIZE];
+    compose(state, number, mark, record);
+    ssize_t length = pwrite(fd, record, sizeof record, (off_t)(number % RECORDS) * RECORD_SIZE);
+    if (length >= 0 && length < RECORD_SIZE) {
+        errno = ENOSPC;
+        return false;
+    }
+    return length >= 0 && fdatasync(fd) == 0;
+}
+
 typedef struct found {
     uint64_t number;
     kz_id mark;
@@ -74,14 +88,22 @@ static bool read_record(const char *bytes, found *out)
                   &out->number, out->layout, &out->node, &out->mark) == 4;
 }
 
-/* Reads what the file holds into *newest; a file without any byte holds nothing. */
-static kz_status read_file(const kz__state *state, bool *empty, found *newest, kz_error *err)
+/* The newest whole record. An empty file, made by somebody else in advance, is as good as none. */
+static kz_status read_file(const kz__state *state, found *newest, kz_error *err)
 {
     char bytes[RECORD_SIZE * RECORDS];
     ssize_t length = pread(state->fd, bytes, sizeof bytes, 0);
     if (length < 0)
         return failed(err, state->path, "cannot be read");
-    *empty = length == 0;
+    if (length == 0) {
+        *newest = (found){.node = state->node};
+        strcpy(newest->layout, state->layout);
+        if (write_record(state, state->fd, 0, 0))
+            return KZ_OK;
+        kz_status status = failed(err, state->path, "cannot be written");
+        (void)!ftruncate(state->fd, 0);
+        return status;
+    }
     bool any = false;
     for (size_t i = 0; i < RECORDS && (size_t)length >= (i + 1) * RECORD_SIZE; i++) {
         found record;
@@ -90,7 +112,7 @@ static kz_status read_file(const kz__state *state, bool *empty, found *newest, k
             any = true;
         }
     }
-    if (*empty || any)
+    if (any)
         return KZ_OK;
     return kz__fail(
         err, KZ_STATE,
@@ -130,28 +152,50 @@ static kz_status sync_folder(const char *path, kz_error *err)
     return result == 0 || errno == EINVAL ? KZ_OK : failed(err, path, "its folder cannot be synced");
 }
 
-static kz_status load(kz__state *state, const kz_layout *layout, kz_id *mark, kz_error *err)
+/* Makes a file with a first record under another name, and gives it its own only if nobody else was quicker. */
+static kz_status create(const kz__state *state, kz_error *err)
 {
-    kz_status status = lock_file(state, err);
-    if (status)
-        return status;
-    bool empty;
-    found newest = {0};
-    status = read_file(state, &empty, &newest, err);
-    if (status)
-        return status;
-    kz_layout_text(layout, state->layout);
-    if (empty) {
-        status = sync_folder(state->path, err);
-    } else if (newest.node != state->node || strcmp(newest.layout, state->layout) != 0) {
-        status =
-            kz__fail(err, KZ_STATE,
-                     "state file %s belongs to node %" PRIu32 " of layout %s, not to node %" PRIu32 " of %s: use one "
-                     "file for each node and layout",
-                     state->path, newest.node, newest.layout, state->node, state->layout);
+    char temporary[PATH_MAX];
+    int length = snprintf(temporary, sizeof temporary, "%s.XXXXXX", state->path);
+    if (length < 0 || (size_t)length >= sizeof temporary)
+        return kz__fail(err, KZ_STATE, "state file: a path of %zu characters is too long", strlen(state->path));
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return failed(err, state->path, "cannot be made");
+    bool made = write_record(state, fd, 0, 0) && (link(temporary, state->path) == 0 || errno == EEXIST);
+    kz_status status = made ? KZ_OK : failed(err, state->path, "cannot be made");
+    unlink(temporary);
+    close(fd);
+    return status ? status : sync_folder(state->path, err);
+}
+
+static kz_status open_file(kz__state *state, kz_error *err)
+{
+    state->fd = open(state->path, O_RDWR | O_CLOEXEC);
+    if (state->fd < 0 && errno == ENOENT) {
+        kz_status status = create(state, err);
+        if (status)
+            return status;
+        state->fd = open(state->path, O_RDWR | O_CLOEXEC);
     }
+    return state->fd < 0 ? failed(err, state->path, "cannot be opened") : KZ_OK;
+}
+
+static kz_status load(kz__state *state, kz_id *mark, kz_error *err)
+{
+    kz_status status = open_file(state, err);
+    if (status == KZ_OK)
+        status = lock_file(state, err);
+    found newest = {0};
+    if (status == KZ_OK)
+        status = read_file(state, &newest, err);
     if (status)
         return status;
+    if (newest.node != state->node || strcmp(newest.layout, state->layout) != 0)
+        return kz__fail(err, KZ_STATE,
+                        "state file %s belongs to node %" PRIu32 " of layout %s, not to node %" PRIu32
+                        " of %s: use one file for each node and layout",
+                        state->path, newest.node, newest.layout, state->node, state->layout);
     state->written = newest.number;
     *mark = newest.mark;
     return KZ_OK;
@@ -167,11 +211,12 @@ kz_status kz__state_open(kz__state **out, const char *path, const kz_layout *lay
         free(state);
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a state file");
     }
+    state->fd = -1;
     state->node = node;
-    state->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    kz_status status = state->fd < 0 ? failed(err, path, "cannot be opened") : load(state, layout, mark, err);
+    kz_layout_text(layout, state->layout);
+    kz_status status = load(state, mark, err);
     if (status) {
-        kz__state_close(state);
+        kz__state_close(state, false);
         return status;
     }
     *out = state;
@@ -180,19 +225,10 @@ kz_status kz__state_open(kz__state **out, const char *path, const kz_layout *lay
 
 kz_status kz__state_write(kz__state *state, kz_id mark, kz_error *err)
 {
-    uint64_t number = state->written + 1;
-    char record[RECORD_SIZE];
-    compose(state, number, mark, record);
-    off_t place = (off_t)(number % RECORDS) * RECORD_SIZE;
-    ssize_t length = pwrite(state->fd, record, sizeof record, place);
-    if (length >= 0 && length < RECORD_SIZE) {
-        errno = ENOSPC;
-        length = -1;
-    }
-    if (length < 0 || fdatasync(state->fd))
+    if (!write_record(state, state->fd, state->written + 1, mark))
         return failed(err, state->path, "cannot be written");
     /* Only now: a write that failed is tried again in the same place, never over the record that still stands. */
-    state->written = number;
+    state->written++;
     return KZ_OK;
 }
 
@@ -203,11 +239,11 @@ bool kz__state_is_file(const kz__state *state, const char *path)
            mine.st_ino == other.st_ino;
 }
 
-void kz__state_close(kz__state *state)
+void kz__state_close(kz__state *state, bool forked)
 {
     if (!state)
         return;
-    if (state->fd >= 0)
+    if (state->fd >= 0 && !forked)
         close(state->fd);
     free(state->path);
     free(state);

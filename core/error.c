@@ -1,5 +1,5 @@
 /* Status names and texts, and how a kz_error is filled. */
-#include "lib/error.h"
+#include "core/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

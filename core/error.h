@@ -1,6 +1,6 @@
 /* Filling a caller's kz_error. */
-#ifndef KZ_LIB_ERROR_H
-#define KZ_LIB_ERROR_H
+#ifndef KZ_CORE_ERROR_H
+#define KZ_CORE_ERROR_H
 
 #include <kazahana.h>
 

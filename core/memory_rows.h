@@ -1,0 +1,23 @@
+/* The rows of one service of a lease table, in memory. Without a lock: the caller has one. */
+#ifndef KZ_CORE_MEMORY_ROWS_H
+#define KZ_CORE_MEMORY_ROWS_H
+
+#include "core/table.h"
+
+typedef struct kz__memory_rows kz__memory_rows;
+
+/* NULL: no memory. */
+kz__memory_rows *kz__memory_rows_new(void);
+void kz__memory_rows_free(kz__memory_rows *memory);
+
+/* The rows as the rules see them. */
+kz__rows kz__memory_rows_use(kz__memory_rows *memory);
+
+/* What was written since the last of these two calls stays, or is undone. Neither fails. */
+void kz__memory_rows_commit(kz__memory_rows *memory);
+void kz__memory_rows_rollback(kz__memory_rows *memory);
+
+/* The rows that are out, in no order: *at is 0 for the first, NULL comes after the last. */
+const kz__row *kz__memory_rows_each(const kz__memory_rows *memory, size_t *at);
+
+#endif

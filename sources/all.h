@@ -1,0 +1,25 @@
+/* The list of sources: adding one is a file and two lines here. What the build leaves out is not in it. */
+#ifndef KZ_SOURCES_ALL_H
+#define KZ_SOURCES_ALL_H
+
+#include <kazahana.h>
+
+extern const kz_source_ops kz__source_static, kz__source_env, kz__source_standalone, kz__source_memory,
+    kz__source_sqlite, kz__source_redis, kz__source_rediss;
+
+#ifdef KZ_HAVE_SQLITE
+#define KZ__SOURCE_SQLITE &kz__source_sqlite,
+#else
+#define KZ__SOURCE_SQLITE
+#endif
+
+#ifdef KZ_HAVE_REDIS
+#define KZ__SOURCE_REDIS &kz__source_redis, &kz__source_rediss,
+#else
+#define KZ__SOURCE_REDIS
+#endif
+
+#define KZ__SOURCES_BUILT_IN                                                                                           \
+    &kz__source_static, &kz__source_env, &kz__source_standalone, &kz__source_memory, KZ__SOURCE_SQLITE KZ__SOURCE_REDIS
+
+#endif

@@ -1,0 +1,373 @@
+/* memory: one lease table for the process, shared by all its generators.
+ *
+ * A forked child finds no table: its parent's generators give KZ_FORKED there, and a generator it opens anew has a
+ * table of the child's own. That table knows nothing of the parent's, so IDs of the two can be equal: memory: is for
+ * one process. */
+#include "core/error.h"
+#include "core/memory_rows.h"
+#include "lib/page.h"
+#include "sources/all.h"
+#include "sources/lease_table.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct service {
+    kz__service facts;
+    kz__memory_rows *rows;
+} service;
+
+typedef struct table {
+    kz__table_time time;
+    uint64_t generation;
+    int64_t embargo_ms;
+    service *services;
+    size_t count, room;
+} table;
+
+/* The lock, and whether `shared` is this process's: a forked child finds both zeroed. */
+typedef struct guard {
+    pthread_mutex_t lock;
+    bool ours;
+} guard;
+
+static guard *guarded;
+static table *shared; /* lives as long as the process, since what it granted does */
+static kz_status guard_status;
+static kz_error guard_error;
+
+typedef struct memory {
+    kz__table_params params;
+    kz_source_options options;
+    kz_clock clock;
+    kz_grant grant;
+} memory;
+
+static const char boot[] = "this process";
+
+static void make_guard(void)
+{
+    void *page = NULL;
+    guard_status = kz__page_new(&page, sizeof *guarded, &guard_error);
+    guarded = page;
+}
+
+/* Reads the table's time, with the lock held. */
+static int64_t read_time(const memory *source, int64_t *step_ms)
+{
+    return kz__table_time_read(&shared->time, &source->clock, boot, step_ms);
+}
+
+/* Locks the table. A child that uses its parent's source finds none. */
+static kz_status enter(kz_error *err)
+{
+    pthread_mutex_lock(&guarded->lock);
+    if (guarded->ours)
+        return KZ_OK;
+    pthread_mutex_unlock(&guarded->lock);
+    return kz__fail(err, KZ_FORKED, "memory: is the parent process's table: open a source of your own");
+}
+
+static kz_status leave(const memory *source, int64_t step_ms, kz_status status)
+{
+    pthread_mutex_unlock(&guarded->lock);
+    kz__table_step_log(&source->options, "memory:", step_ms);
+    return status;
+}
+
+static service *find_service(const char *name)
+{
+    for (size_t i = 0; i < shared->count; i++)
+        if (strcmp(shared->services[i].facts.name, name) == 0)
+            return &shared->services[i];
+    return NULL;
+}
+
+static void drop_last_service(void)
+{
+    kz__memory_rows_free(shared->services[--shared->count].rows);
+}
+
+static kz_status add_service(const memory *source, const char *name, service **out, kz_error *err)
+{
+    if (shared->count == shared->room) {
+        size_t room = shared->room ? 2 * shared->room : 4;
+        service *grown = realloc(shared->services, room * sizeof *grown);
+        if (!grown)
+            return kz__fail(err, KZ_NO_MEMORY, "no memory for a service");
+        shared->services = grown;
+        shared->room = room;
+    }
+    service *new = &shared->services[shared->count];
+    kz_status status = kz__service_init(&new->facts, name, &source->params.layout, source->params.lease_ms, err);
+    if (status)
+        return status;
+    new->rows = kz__memory_rows_new();
+    if (!new->rows)
+        return kz__fail(err, KZ_NO_MEMORY, "no memory for a service");
+    shared->count++;
+    kz__rows rows = kz__memory_rows_use(new->rows);
+    status = kz__table_create(&rows, &new->facts, err);
+    if (status)
+        drop_last_service();
+    else
+        *out = new;
+    return status;
+}
+
+/* Asks the rules about one service: its facts as they stand, and the table's time. */
+static kz__service facts_now(const service *s, int64_t high_ms)
+{
+    kz__service facts = s->facts;
+    facts.high_ms = high_ms;
+    facts.generation = shared->generation;
+    facts.embargo_ms = shared->embargo_ms;
+    return facts;
+}
+
+/* Keeps or undoes what the rules did. A sweep that found no node free is kept, else the next call would repeat it. */
+static void settle(service *s, const kz__service *facts, kz_status status)
+{
+    if (status && status != KZ_NO_FREE_NODE) {
+        kz__memory_rows_rollback(s->rows);
+        return;
+    }
+    kz__memory_rows_commit(s->rows);
+    s->facts = *facts;
+    shared->generation = facts->generation;
+}
+
+static kz_status memory_acquire(void *ctx, const kz_acquire *request, kz_grant *grant, kz_error *err)
+{
+    memory *source = ctx;
+    const char *name;
+    kz_status status = kz__table_service(&source->params, request->service, &name, err);
+    if (status || (status = enter(err)))
+        return status;
+    int64_t step_ms, now_ms = read_time(source, &step_ms);
+    service *s = find_service(name);
+    bool created = !s;
+    status = created ? add_service(source, name, &s, err) : kz__table_layout_check(&source->params, &s->facts, err);
+    if (status)
+        return leave(source, step_ms, status);
+    kz__rows rows = kz__memory_rows_use(s->rows);
+    kz__service facts = facts_now(s, now_ms);
+    status = kz__table_acquire_for(&rows, &facts, request, now_ms, &source->grant, err);
+    settle(s, &facts, status);
+    if (status == KZ_OK)
+        kz__grant_copy(grant, &source->grant);
+    else if (created)
+        drop_last_service();
+    return leave(source, step_ms, status);
+}
+
+static kz_status memory_release(void *ctx, const kz_release *release, kz_error *err)
+{
+    memory *source = ctx;
+    const char *name;
+    kz_status status = kz__table_service(&source->params, release->service, &name, err);
+    if (status || (status = enter(err)))
+        return status;
+    int64_t step_ms, now_ms = read_time(source, &step_ms);
+    service *s = find_service(name);
+    if (!s) {
+        status = kz__release_check(release, now_ms, err);
+        if (status == KZ_OK)
+            status = kz__fail(err, KZ_NOT_FOUND, "there is no service %s", name);
+        return leave(source, step_ms, status);
+    }
+    kz__rows rows = kz__memory_rows_use(s->rows);
+    kz__service facts = facts_now(s, now_ms);
+    status = kz__table_release_signed(&rows, &facts, release, now_ms, err);
+    settle(s, &facts, status);
+    return leave(source, step_ms, status);
+}
+
+static kz_status memory_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err)
+{
+    memory *source = ctx;
+    kz_status status = enter(err);
+    if (status)
+        return status;
+    int64_t step_ms;
+    *source_ms = read_time(source, &step_ms);
+    *generation = shared->generation;
+    return leave(source, step_ms, KZ_OK);
+}
+
+typedef struct line {
+    kz_lease_info info;
+    uint64_t lo;
+} line;
+
+static int in_order(const void *a, const void *b)
+{
+    const line *x = a, *y = b;
+    int names = strcmp(x->info.service, y->info.service);
+    return names ? names : (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+static bool is_lease_out(const kz__service *facts, const kz__row *row, int64_t now_ms)
+{
+    uint64_t half = UINT64_C(1) << (facts->node_bits + facts->seq_bits - 1);
+    return row->lo < half && !row->released && row->end_ms > now_ms;
+}
+
+static void fill_line(const service *s, const kz__row *row, int64_t now_ms, line *out)
+{
+    *out = (line){.info = {.id = row->node,
+                           .created_ms = row->start_ms,
+                           .expired_ms = row->end_ms,
+                           .fallback_expired_ms = row->end_ms},
+                  .lo = row->lo};
+    strcpy(out->info.service, s->facts.name);
+    strcpy(out->info.holder, row->holder);
+    kz__rows rows = kz__memory_rows_use(s->rows);
+    kz__row twin;
+    uint64_t half = UINT64_C(1) << (s->facts.node_bits + s->facts.seq_bits - 1);
+    if (rows.out_at(rows.ctx, row->lo + half, &twin, NULL) == KZ_OK && !twin.released && twin.end_ms > now_ms &&
+        strcmp(twin.secret, row->secret) == 0)
+        out->info.fallback_expired_ms = twin.end_ms;
+}
+
+/* Copies the lines first, so that the caller is not called with the lock held. */
+static kz_status memory_list(void *ctx, kz_lease_visit visit, void *visit_ctx, kz_error *err)
+{
+    memory *source = ctx;
+    kz_status status = enter(err);
+    if (status)
+        return status;
+    int64_t step_ms, now_ms = read_time(source, &step_ms);
+    line *lines = NULL;
+    size_t count = 0;
+    for (int counting = 1; counting >= 0 && status == KZ_OK; counting--) {
+        count = 0;
+        for (size_t i = 0; i < shared->count; i++) {
+            const service *s = &shared->services[i];
+            const kz__row *row;
+            for (size_t at = 0; (row = kz__memory_rows_each(s->rows, &at));)
+                if (is_lease_out(&s->facts, row, now_ms) && ++count && !counting)
+                    fill_line(s, row, now_ms, &lines[count - 1]);
+        }
+        if (counting && !(lines = malloc((count + 1) * sizeof *lines)))
+            status = kz__fail(err, KZ_NO_MEMORY, "no memory for a list of %zu leases", count);
+    }
+    leave(source, step_ms, status);
+    if (lines && count) {
+        qsort(lines, count, sizeof *lines, in_order);
+        for (size_t i = 0; i < count && visit(visit_ctx, &lines[i].info); i++)
+            ;
+    }
+    free(lines);
+    return status;
+}
+
+static kz_status memory_health(void *ctx, const char *asked, kz_source_health *health, kz_error *err)
+{
+    memory *source = ctx;
+    const char *name;
+    kz_status status = kz__table_service(&source->params, asked, &name, err);
+    if (status || (status = enter(err)))
+        return status;
+    int64_t step_ms, now_ms = read_time(source, &step_ms);
+    *health = (kz_source_health){.source_ms = now_ms,
+                                 .generation = shared->generation,
+                                 .note = "the table is in this process's memory: it ends with the process",
+                                 .layout = source->params.layout,
+                                 .lease_ms = source->params.lease_ms,
+                                 .nodes_free = UINT64_C(1) << (source->params.layout.node_bits - 1)};
+    const service *s = find_service(name);
+    if (!s)
+        return leave(source, step_ms, KZ_OK);
+    health->nodes_free = 0;
+    health->lease_ms = s->facts.lease_ms;
+    kz__service_layout(&s->facts, &health->layout);
+    const kz__row *row;
+    uint64_t half = UINT64_C(1) << (s->facts.node_bits + s->facts.seq_bits - 1);
+    for (size_t at = 0; (row = kz__memory_rows_each(s->rows, &at));) {
+        health->leases_out += is_lease_out(&s->facts, row, now_ms);
+        if (row->lo < half && row->end_ms <= now_ms)
+            health->nodes_free += kz__table_blocks_in(&s->facts, (kz__range){row->lo, row->hi});
+    }
+    kz__rows rows = kz__memory_rows_use(s->rows);
+    kz__range range = {0, 0};
+    while (rows.free_after(rows.ctx, range.hi, &range, NULL) == KZ_OK)
+        health->nodes_free += kz__table_blocks_in(&s->facts, range);
+    return leave(source, step_ms, KZ_OK);
+}
+
+/* The table of this process, made by the first who asks. */
+static kz_status join_table(memory *source, kz_layout *layout, kz_error *err)
+{
+    pthread_mutex_lock(&guarded->lock);
+    int64_t step_ms = 0;
+    kz_status status = KZ_OK;
+    if (!guarded->ours) {
+        table *new = calloc(1, sizeof *new);
+        if (!new) {
+            status = kz__fail(err, KZ_NO_MEMORY, "no memory for a lease table");
+        } else {
+            shared = new;
+            guarded->ours = true;
+            int64_t now_ms = read_time(source, &step_ms);
+            if (source->params.quarantine)
+                shared->embargo_ms = now_ms + KZ__TWIN_LEASES * source->params.lease_ms;
+        }
+    }
+    *layout = source->params.layout;
+    const service *s = status ? NULL : find_service(source->params.service);
+    if (s) {
+        status = kz__table_layout_check(&source->params, &s->facts, err);
+        kz__service_layout(&s->facts, layout);
+    }
+    return leave(source, step_ms, status);
+}
+
+static kz_status memory_open(void **out, const char *text, const kz_source_options *options, kz_source_facts *facts,
+                             kz_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_guard);
+    if (guard_status)
+        return kz__fail(err, guard_status, "%s", guard_error.message);
+    kz__url url;
+    kz_status status = kz__url_parse(text, &url, err);
+    if (status)
+        return status;
+    if (*url.body)
+        return kz__fail(err, KZ_INVALID, "source memory: takes nothing behind the colon, not \"%s\"", url.body);
+    memory *source = calloc(1, sizeof *source);
+    if (!source)
+        return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
+    source->clock = *options->clock;
+    source->options = *options;
+    kz_layout layout = {0};
+    status = kz__table_params_read(&url, options, NULL, &source->params, err);
+    if (status == KZ_OK)
+        status = join_table(source, &layout, err);
+    if (status) {
+        free(source);
+        return status;
+    }
+    *facts = (kz_source_facts){.layout = layout, .flags = KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED};
+    *out = source;
+    return KZ_OK;
+}
+
+static void memory_close(void *ctx, bool forked)
+{
+    (void)forked;
+    free(ctx);
+}
+
+const kz_source_ops kz__source_memory = {.struct_size = sizeof(kz_source_ops),
+                                         .scheme = "memory",
+                                         .open = memory_open,
+                                         .acquire = memory_acquire,
+                                         .release = memory_release,
+                                         .now = memory_now,
+                                         .list = memory_list,
+                                         .health = memory_health,
+                                         .close = memory_close};
