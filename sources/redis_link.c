@@ -1,0 +1,182 @@
+/* One connection to Redis: commands out, replies in, within a time and a size. hiredis writes and reads the protocol.
+ */
+#include "sources/redis_link.h"
+#include "core/error.h"
+#include "sources/redis_wire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLY_BYTES_MAX    (4u << 20)
+#define REPLY_ELEMENTS_MAX 65536
+
+struct kz__redis_link {
+    kz__redis_address address;
+    kz__wire wire;
+    redisReader *reader;
+    redisReplyObjectFunctions limited;
+    void *(*create_array)(const redisReadTask *, int);
+    bool spoke; /* the connection has answered at least once */
+};
+
+const char *kz__redis_link_name(const kz__redis_link *link)
+{
+    return link->address.name;
+}
+
+/* An announced length is not believed: hiredis would allocate for it at once. */
+static void *create_array_limited(const redisReadTask *task, int elements)
+{
+    const kz__redis_link *link = task->privdata;
+    return elements > REPLY_ELEMENTS_MAX ? NULL : link->create_array(task, elements);
+}
+
+static void disconnect(kz__redis_link *link)
+{
+    kz__wire_close(&link->wire);
+    if (link->reader)
+        redisReaderFree(link->reader);
+    link->reader = NULL;
+    link->spoke = false;
+}
+
+static kz_status read_reply(kz__redis_link *link, redisReply **reply, int64_t deadline_ms, kz_error *err)
+{
+    char data[16384];
+    size_t total = 0;
+    for (;;) {
+        void *got = NULL;
+        if (redisReaderGetReply(link->reader, &got) != REDIS_OK)
+            return kz__fail(err, KZ_STORE, "%s does not speak the Redis protocol: %s", link->address.name,
+                            link->reader->errstr);
+        if (got && link->reader->pos < link->reader->len) {
+            /* More than one answer to one question: the next answer would be somebody else's. */
+            freeReplyObject(got);
+            return kz__fail(err, KZ_STORE, "%s answers more than it was asked", link->address.name);
+        }
+        if (got) {
+            *reply = got;
+            return KZ_OK;
+        }
+        if (total > REPLY_BYTES_MAX)
+            return kz__fail(err, KZ_STORE, "%s: an answer of more than %u bytes is not read", link->address.name,
+                            REPLY_BYTES_MAX);
+        size_t size = 0;
+        kz_status status = kz__wire_read(&link->wire, data, sizeof data, &size, deadline_ms, err);
+        if (status)
+            return status;
+        total += size;
+        if (redisReaderFeed(link->reader, data, size) != REDIS_OK)
+            return kz__fail(err, KZ_NO_MEMORY, "no memory for an answer of %s", link->address.name);
+    }
+}
+
+static kz_status exchange(kz__redis_link *link, const kz__redis_args *args, redisReply **reply, kz_error *err)
+{
+    int64_t deadline_ms = kz__wire_now_ms() + link->address.timeout_ms;
+    char *command = NULL;
+    /* hiredis leaves the texts alone, it only says so too weakly. */
+    int size = redisFormatCommandArgv(&command, args->count, (const char **)(uintptr_t)args->texts, args->sizes);
+    if (size < 0)
+        return kz__fail(err, KZ_NO_MEMORY, "no memory for a command");
+    kz_status status = kz__wire_write(&link->wire, command, (size_t)size, deadline_ms, err);
+    redisFreeCommand(command);
+    return status ? status : read_reply(link, reply, deadline_ms, err);
+}
+
+/* A command whose only answer can be OK. */
+static kz_status greet(kz__redis_link *link, int count, const char *const *texts, kz_error *err)
+{
+    redisReply *reply = NULL;
+    kz_status status = exchange(link, &(kz__redis_args){count, texts, NULL}, &reply, err);
+    if (status)
+        return status;
+    if (reply->type != REDIS_REPLY_STATUS) {
+        bool refused = reply->type == REDIS_REPLY_ERROR;
+        if (refused && strcmp(texts[0], "AUTH") == 0 && strncmp(reply->str, "LOADING", 7) != 0)
+            /* Not its own words: some versions repeat what they were given. */
+            status = kz__fail(err, KZ_STORE, "%s: wrong user or password", link->address.name);
+        else
+            status = kz__redis_unexpected(link, texts[0], reply, err);
+    }
+    freeReplyObject(reply);
+    return status;
+}
+
+static kz_status log_in(kz__redis_link *link, kz_error *err)
+{
+    const kz__redis_address *a = &link->address;
+    kz_status status = KZ_OK;
+    if (*a->password) {
+        const char *with_user[] = {"AUTH", a->user, a->password}, *without[] = {"AUTH", a->password};
+        status = *a->user ? greet(link, 3, with_user, err) : greet(link, 2, without, err);
+    }
+    if (!status && a->db) {
+        char db[16];
+        snprintf(db, sizeof db, "%u", a->db);
+        status = greet(link, 2, (const char *[]){"SELECT", db}, err);
+    }
+    return status;
+}
+
+static kz_status connect_link(kz__redis_link *link, kz_error *err)
+{
+    int64_t deadline_ms = kz__wire_now_ms() + link->address.timeout_ms;
+    kz_status status = kz__wire_connect(&link->wire, deadline_ms, err);
+    if (!status && !(link->reader = redisReaderCreate()))
+        status = kz__fail(err, KZ_NO_MEMORY, "no memory for a connection");
+    if (!status) {
+        link->limited = *link->reader->fn;
+        link->create_array = link->limited.createArray;
+        link->limited.createArray = create_array_limited;
+        link->reader->fn = &link->limited;
+        link->reader->privdata = link;
+        status = log_in(link, err);
+    }
+    if (status)
+        disconnect(link);
+    return status;
+}
+
+kz_status kz__redis_send(kz__redis_link *link, const kz__redis_args *args, redisReply **reply, kz_error *err)
+{
+    /* A connection that answered before may have been closed meanwhile (a restart, its idle timeout): that is worth a
+     * second try at once. What lease tables send may be carried out twice: requests and secrets name it. */
+    for (bool again = link->wire.fd >= 0 && link->spoke;; again = false) {
+        if (link->wire.fd >= 0 && kz__wire_is_stale(&link->wire))
+            disconnect(link);
+        kz_status status = link->wire.fd >= 0 ? KZ_OK : connect_link(link, err);
+        int64_t began_ms = kz__wire_now_ms();
+        if (!status)
+            status = exchange(link, args, reply, err);
+        if (!status) {
+            link->spoke = true;
+            return KZ_OK;
+        }
+        disconnect(link);
+        if (!again || status != KZ_UNAVAILABLE || kz__wire_now_ms() - began_ms >= link->address.timeout_ms)
+            return status;
+    }
+}
+
+kz_status kz__redis_link_new(kz__redis_link **out, const kz__redis_address *address, kz_error *err)
+{
+    kz__redis_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return kz__fail(err, KZ_NO_MEMORY, "no memory for a connection");
+    link->address = *address;
+    link->wire = (kz__wire){.fd = -1, .address = &link->address};
+    *out = link;
+    return KZ_OK;
+}
+
+void kz__redis_link_free(kz__redis_link *link)
+{
+    if (!link)
+        return;
+    disconnect(link);
+    kz__wire_free(&link->wire);
+    explicit_bzero(&link->address, sizeof link->address);
+    free(link);
+}

@@ -1,0 +1,51 @@
+/* One connection to Redis: commands out, replies in, within a time and a size. */
+#ifndef KZ_SOURCES_REDIS_LINK_H
+#define KZ_SOURCES_REDIS_LINK_H
+
+#include "lib/url.h"
+
+#include <hiredis/hiredis.h>
+
+typedef struct kz__redis_address {
+    char host[256], port[8];
+    char user[128], password[512]; /* empty: none */
+    char cacert[512];              /* empty: the system's certificates */
+    char name[300];                /* "redis://host:port/db", for messages: never with the password */
+    unsigned db;
+    bool tls, insecure;
+    int64_t timeout_ms; /* for connecting, and for each command */
+} kz__redis_address;
+
+/* Reads [//][[user]:password@][host][:port][/db], ?cacert= and ?insecure=. */
+kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_ms, kz__redis_address *address,
+                                 kz_error *err);
+
+typedef struct kz__redis_link kz__redis_link;
+
+/* Connects with the first command, and anew after a failure. */
+kz_status kz__redis_link_new(kz__redis_link **link, const kz__redis_address *address, kz_error *err);
+
+/* Sends nothing: in a forked child the parent's session goes on. */
+void kz__redis_link_free(kz__redis_link *link);
+
+typedef struct kz__redis_args {
+    int count;
+    const char *const *texts;
+    const size_t *sizes; /* NULL: the texts end with a zero */
+} kz__redis_args;
+
+/* Sends a command and waits for its reply, which the caller frees with freeReplyObject. An error that Redis answered is
+ * a reply too. KZ_UNAVAILABLE: no connection, or no answer in time: whether the command was carried out is not known.
+ * KZ_STORE: what came is no Redis reply, or too large; or Redis refused the login, the database or the certificate. */
+kz_status kz__redis_send(kz__redis_link *link, const kz__redis_args *args, redisReply **reply, kz_error *err);
+
+/* Turns an error that Redis answered into a status and a message that says the way out. */
+kz_status kz__redis_refused(const kz__redis_link *link, const char *text, kz_error *err);
+
+/* The same, for a reply that is not of the kind expected. */
+kz_status kz__redis_unexpected(const kz__redis_link *link, const char *what, const redisReply *reply, kz_error *err);
+
+/* "redis://host:port/db" */
+const char *kz__redis_link_name(const kz__redis_link *link);
+
+#endif

@@ -1,0 +1,256 @@
+/* The lease table in Redis, looked at from outside: who holds what, and what the server can promise. */
+#include "core/error.h"
+#include "sources/redis_source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE "256"
+
+static kz_status command(kz__redis *source, int count, const char *const *texts, redisReply **reply, kz_error *err)
+{
+    return kz__redis_send(source->link, &(kz__redis_args){count, texts, NULL}, reply, err);
+}
+
+/* ---- who holds what ---- */
+
+/* Where a listing goes on: the end of the last lease shown, and how many with that end were shown. */
+typedef struct page {
+    char from[24], skip[24];
+    int64_t rows; /* on this page, shown or not; 0: it was the last */
+} page;
+
+static bool read_line(const redisReply *reply, size_t at, kz_lease_info *info)
+{
+    int64_t id;
+    const char *holder = kz__redis_text(reply, at + 4);
+    if (!kz__redis_number(reply, at, 0, UINT32_MAX, &id) ||
+        !kz__redis_number(reply, at + 1, 0, KZ__REDIS_NUMBER_MAX, &info->created_ms) ||
+        !kz__redis_number(reply, at + 2, 0, KZ__REDIS_NUMBER_MAX, &info->expired_ms) ||
+        !kz__redis_number(reply, at + 3, 0, KZ__REDIS_NUMBER_MAX, &info->fallback_expired_ms) || !holder)
+        return false;
+    info->id = (uint32_t)id;
+    snprintf(info->holder, sizeof info->holder, "%s", holder);
+    return true;
+}
+
+static kz_status list_page(kz__redis *source, const char *service, page *p, kz_lease_visit visit, void *ctx, bool *more,
+                           kz_error *err)
+{
+    redisReply *reply = NULL;
+    kz__redis_place place = {source->prefix, service};
+    const char *args[] = {p->from, p->skip};
+    kz_status status = kz__redis_run(source->link, KZ__REDIS_LIST, &place, 2, args, &reply, err);
+    if (status)
+        return status;
+    int64_t from, skip;
+    if (!kz__redis_said(reply, "OK") || !kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &from) ||
+        !kz__redis_number(reply, 2, 0, KZ__REDIS_NUMBER_MAX, &skip) ||
+        !kz__redis_number(reply, 3, 0, KZ__REDIS_NUMBER_MAX, &p->rows) || (reply->elements - 4) % 5)
+        status = kz__redis_unexpected(source->link, "a listing", reply, err);
+    for (size_t at = 4; !status && *more && at < reply->elements; at += 5) {
+        kz_lease_info info = {0};
+        snprintf(info.service, sizeof info.service, "%s", service);
+        if (!read_line(reply, at, &info))
+            status = kz__redis_unexpected(source->link, "a listing", reply, err);
+        else
+            *more = visit(ctx, &info);
+    }
+    if (!status) {
+        snprintf(p->from, sizeof p->from, "%" PRId64, from);
+        snprintf(p->skip, sizeof p->skip, "%" PRId64, skip);
+    }
+    freeReplyObject(reply);
+    return status;
+}
+
+static kz_status list_service(kz__redis *source, const char *service, kz_lease_visit visit, void *ctx, bool *more,
+                              kz_error *err)
+{
+    page p = {.from = "0", .skip = "0", .rows = 1};
+    kz_status status = KZ_OK;
+    while (!status && *more && p.rows)
+        status = list_page(source, service, &p, visit, ctx, more, err);
+    return status;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const redisReply *const *x = a, *const *y = b;
+    return strcmp((*x)->str, (*y)->str);
+}
+
+kz_status kz__redis_list(void *self, kz_lease_visit visit, void *ctx, kz_error *err)
+{
+    kz__redis *source = self;
+    char key[KZ__REDIS_PREFIX_MAX + 32];
+    redisReply *reply = NULL;
+    kz_status status = kz__redis_ready(source, err);
+    if (status)
+        return status;
+    snprintf(key, sizeof key, "%slease:services", source->prefix);
+    status = command(source, 2, (const char *[]){"SMEMBERS", key}, &reply, err);
+    if (status)
+        return status;
+    if (reply->type != REDIS_REPLY_ARRAY)
+        status = kz__redis_unexpected(source->link, "SMEMBERS", reply, err);
+    for (size_t i = 0; !status && i < reply->elements; i++)
+        if (!kz__redis_text(reply, i) || kz__service_name_check(reply->element[i]->str, NULL))
+            status = kz__redis_unexpected(source->link, "SMEMBERS", reply, err);
+    if (!status && reply->elements)
+        qsort(reply->element, reply->elements, sizeof(redisReply *), by_name);
+    bool more = true;
+    for (size_t i = 0; !status && more && i < reply->elements; i++)
+        status = list_service(source, reply->element[i]->str, visit, ctx, &more, err);
+    freeReplyObject(reply);
+    return status;
+}
+
+/* ---- what it can promise ---- */
+
+/* Usual blocks in the free ranges of the lower half. */
+static kz_status count_free(kz__redis *source, const char *service, const kz_layout *layout, uint64_t *free_blocks,
+                            kz_error *err)
+{
+    char key[KZ__REDIS_PREFIX_MAX + KZ_SERVICE_SIZE + 32], cursor[32] = "0";
+    bool usual = strcmp(service, "default") == 0;
+    snprintf(key, sizeof key, "%s%s%slease:free", source->prefix, usual ? "" : service, usual ? "" : ":");
+    kz__service facts = {.node_bits = layout->node_bits, .seq_bits = layout->seq_bits};
+    kz_status status = KZ_OK;
+    *free_blocks = 0;
+    do {
+        redisReply *reply = NULL;
+        const char *texts[] = {"ZSCAN", key, cursor, "COUNT", PAGE};
+        status = command(source, 5, texts, &reply, err);
+        if (status)
+            return status;
+        const char *next = kz__redis_text(reply, 0);
+        if (!next || strlen(next) >= sizeof cursor || reply->elements != 2 ||
+            reply->element[1]->type != REDIS_REPLY_ARRAY) {
+            status = kz__redis_unexpected(source->link, "ZSCAN", reply, err);
+        } else {
+            snprintf(cursor, sizeof cursor, "%s", next);
+            for (size_t i = 0; i < reply->element[1]->elements; i += 2) {
+                kz__range range;
+                const char *member = kz__redis_text(reply->element[1], i);
+                if (member && sscanf(member, "%" SCNu64 ":%" SCNu64, &range.lo, &range.hi) == 2)
+                    *free_blocks += kz__table_blocks_in(&facts, range);
+            }
+        }
+        freeReplyObject(reply);
+    } while (!status && strcmp(cursor, "0") != 0);
+    return status;
+}
+
+typedef struct durability {
+    bool known; /* the server let us ask */
+    char appendonly[8], appendfsync[16], policy[32], maxmemory[24];
+    bool cluster, replicas, is_replica;
+} durability;
+
+static void copy_setting(const redisReply *reply, const char *name, char *text, size_t room)
+{
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const char *key = kz__redis_text(reply, i), *value = kz__redis_text(reply, i + 1);
+        if (key && value && strcmp(key, name) == 0)
+            snprintf(text, room, "%s", value);
+    }
+}
+
+/* Not every user may ask for these, and that is no failure: then nothing is known. */
+static kz_status read_durability(kz__redis *source, durability *d, kz_error *err)
+{
+    *d = (durability){.known = true};
+    struct {
+        const char *name;
+        char *text;
+        size_t room;
+    } settings[] = {{"appendonly", d->appendonly, sizeof d->appendonly},
+                    {"appendfsync", d->appendfsync, sizeof d->appendfsync},
+                    {"maxmemory-policy", d->policy, sizeof d->policy},
+                    {"maxmemory", d->maxmemory, sizeof d->maxmemory}};
+    redisReply *reply = NULL;
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        kz_status status = command(source, 3, (const char *[]){"CONFIG", "GET", settings[i].name}, &reply, err);
+        if (status)
+            return status;
+        if (reply->type == REDIS_REPLY_ARRAY)
+            copy_setting(reply, settings[i].name, settings[i].text, settings[i].room);
+        d->known &= *settings[i].text != '\0';
+        freeReplyObject(reply);
+    }
+    kz_status status = command(source, 1, (const char *[]){"INFO"}, &reply, err);
+    if (status)
+        return status;
+    const char *info = reply->type == REDIS_REPLY_STRING ? reply->str : "";
+    const char *slaves = strstr(info, "connected_slaves:");
+    d->known &= slaves != NULL;
+    d->replicas = slaves && atoi(slaves + strlen("connected_slaves:")) > 0;
+    d->is_replica = strstr(info, "role:slave") != NULL;
+    d->cluster = strstr(info, "cluster_enabled:1") != NULL;
+    freeReplyObject(reply);
+    return KZ_OK;
+}
+
+/* Whether an answered grant survives a crash, and if not, why and what to do. */
+static bool judge(const durability *d, char *note, size_t room)
+{
+    if (!d->known)
+        snprintf(note, room,
+                 "its settings cannot be seen (CONFIG and INFO are not allowed to this user): a grant is "
+                 "safe only with appendonly yes, appendfsync always and without asynchronous failover");
+    else if (d->is_replica)
+        snprintf(note, room, "this is a replica and takes no writes: name the master");
+    else if (strcmp(d->appendonly, "yes") != 0)
+        snprintf(note, room,
+                 "appendonly is %s: a crash forgets leases that are out, and IDs can repeat. Set "
+                 "appendonly yes and appendfsync always, or use ?amnesia=quarantine",
+                 d->appendonly);
+    else if (strcmp(d->appendfsync, "always") != 0)
+        snprintf(note, room,
+                 "appendfsync is %s: a crash can forget the last leases granted, and IDs can repeat. Set "
+                 "appendfsync always",
+                 d->appendfsync);
+    else if (strcmp(d->policy, "noeviction") != 0 && strcmp(d->maxmemory, "0") != 0)
+        snprintf(note, room, "maxmemory-policy is %s: leases can be evicted. Set noeviction", d->policy);
+    else if (d->cluster || d->replicas)
+        snprintf(note, room,
+                 "it has %s: a failover is asynchronous and can forget the last leases granted. Do not "
+                 "promote replicas by themselves, or use etcd: or postgres: with synchronous commit",
+                 d->cluster ? "a cluster around it" : "replicas");
+    else
+        return true;
+    return false;
+}
+
+kz_status kz__redis_health(void *self, const char *asked, kz_source_health *health, kz_error *err)
+{
+    kz__redis *source = self;
+    const char *service = NULL;
+    kz_source_health h = {0};
+    kz__redis_settings settings;
+    durability d;
+    kz_status status = kz__table_service(&source->params, asked, &service, err);
+    if (!status)
+        status = kz__redis_ready(source, err);
+    if (!status)
+        status = kz__redis_settings_read(source, service, false, &settings, err);
+    if (!status && settings.exists)
+        status = count_free(source, service, &settings.layout, &h.nodes_free, err);
+    if (!status)
+        status = read_durability(source, &d, err);
+    if (status)
+        return status;
+    h.durable = judge(&d, h.note, sizeof h.note);
+    h.source_ms = settings.source_ms;
+    h.generation = (uint64_t)settings.generation;
+    h.leases_out = (uint64_t)settings.leases_out;
+    h.nodes_free = settings.exists ? h.nodes_free + (uint64_t)settings.leases_ended
+                                   : UINT64_C(1) << (settings.layout.node_bits - 1);
+    h.layout = settings.layout;
+    h.lease_ms = settings.exists ? settings.lease_ms : source->params.lease_ms;
+    *health = h;
+    return KZ_OK;
+}

@@ -1,0 +1,61 @@
+/* What the files of the Redis source share. */
+#ifndef KZ_SOURCES_REDIS_SOURCE_H
+#define KZ_SOURCES_REDIS_SOURCE_H
+
+#include "sources/lease_table.h"
+#include "sources/redis_scripts.h"
+
+/* Lua counts in doubles. */
+#define KZ__REDIS_NUMBER_MAX (INT64_C(1) << 52)
+#define KZ__REDIS_DIGITS     24
+
+/* The last state of a service's table that this source has seen: a store that shows an earlier one went back in time.
+ */
+typedef struct kz__redis_seen {
+    struct kz__redis_seen *next;
+    int64_t generation;
+    char born[32];
+    char service[KZ_SERVICE_SIZE];
+} kz__redis_seen;
+
+typedef struct kz__redis {
+    kz__redis_link *link;
+    kz__table_params params;
+    char prefix[KZ__REDIS_PREFIX_MAX + 1];
+    bool ready;       /* the server was looked at, and the service agrees with what is wanted */
+    kz_layout layout; /* the service's, as far as known */
+    kz__redis_seen *seen;
+} kz__redis;
+
+/* The settings of a service as the store has them. */
+typedef struct kz__redis_settings {
+    bool exists;
+    int64_t source_ms, generation, lease_ms, leases_out, leases_ended;
+    kz_layout layout;
+} kz__redis_settings;
+
+/* Looks at the server and the service once, as soon as it can be reached. */
+kz_status kz__redis_ready(kz__redis *source, kz_error *err);
+
+/* Reads the settings. With `adopt` the layout wanted must be the service's (KZ_MISMATCH), or becomes it if nothing was
+ * granted yet. */
+kz_status kz__redis_settings_read(kz__redis *source, const char *service, bool adopt, kz__redis_settings *settings,
+                                  kz_error *err);
+
+/* KZ_MISMATCH, from the script's answer "MISMATCH". */
+kz_status kz__redis_mismatch(const kz__redis *source, const char *service, const redisReply *reply, kz_error *err);
+
+/* What was seen of a service; NULL: no memory. */
+kz__redis_seen *kz__redis_seen_of(kz__redis *source, const char *service, kz_error *err);
+
+/* What "OK" is followed by: the time, the generation and the birth of the table. */
+bool kz__redis_read_head(const redisReply *reply, kz__redis_seen *seen, int64_t *source_ms);
+
+/* The number as text, in the caller's memory. */
+const char *kz__redis_digits(char text[static KZ__REDIS_DIGITS], int64_t number);
+
+kz_status kz__redis_acquire(void *source, const kz_acquire *request, kz_grant *grant, kz_error *err);
+kz_status kz__redis_list(void *source, kz_lease_visit visit, void *ctx, kz_error *err);
+kz_status kz__redis_health(void *source, const char *service, kz_source_health *health, kz_error *err);
+
+#endif
