@@ -1,0 +1,127 @@
+/* The simulator: the real generator, keeper and lease table in virtual time, against every fault we know of. One seed
+ * decides everything; a failure replays from it. */
+#ifndef KZ_TESTS_SIM_H
+#define KZ_TESTS_SIM_H
+
+#include "core/idclock.h"
+#include "core/memory_rows.h"
+#include "core/rules.h"
+#include "lib/generator.h"
+#include "sources/lease_table.h"
+
+#include <stdio.h>
+
+#define MS INT64_C(1000000) /* virtual time is in nanoseconds */
+
+enum { CLIENTS = 8, CLIENTS_MAX = 24 /* with forked ones */ };
+
+/* What can go wrong. */
+typedef enum fault {
+    FAULT_DRIFT,       /* clocks run at different rates */
+    FAULT_PAUSE,       /* processes are stopped, longer than their leases */
+    FAULT_NETWORK,     /* messages are lost, doubled, late and out of order */
+    FAULT_CRASH,       /* processes die and come back */
+    FAULT_RELEASE,     /* processes end cleanly and come back */
+    FAULT_FORK,        /* processes fork, and both go on */
+    FAULT_SERVER_STEP, /* the server's wall clock is set, either way */
+    FAULT_RESTART,     /* the server restarts: what was not durable is gone */
+    FAULT_OUTAGE,      /* the server does not answer for a while */
+    FAULTS
+} fault;
+
+extern const char *const fault_names[FAULTS];
+
+/* One ID, and where it came from. */
+typedef struct minted {
+    kz_id id;
+    int64_t at_ns;
+    uint16_t client, life;
+} minted;
+
+/* One rectangle that the server granted. */
+typedef struct granted {
+    int64_t at_ns, start_ms, end_ms;
+    uint64_t lo, hi;
+    uint16_t client, life;
+} granted;
+
+typedef struct world world;
+
+typedef struct client {
+    world *w;
+    kz_generator *gen; /* NULL while the process is not there */
+    double rate;       /* of its boot clock */
+    int64_t offset_ns;
+    int64_t paused_until_ns;
+    unsigned life;
+    kz__errand errand; /* under way */
+    uint64_t errand_number;
+    bool busy;
+    kz_id last;             /* of this life */
+    uint64_t leased_at_end; /* IDs from a lease after the faults ended */
+    kz__held *old;          /* what the life before held: for the rule that nobody comes back to it */
+    size_t old_count;
+} client;
+
+typedef struct server {
+    kz__memory_rows *store;
+    kz__rows rows;
+    kz__service service;
+    kz__table_time time; /* as the store remembers it */
+    unsigned boots;
+    double rate;
+    int64_t wall_offset_ns, boot_offset_ns;
+    int64_t down_until_ns;
+} server;
+
+typedef struct event event;
+
+struct world {
+    uint64_t seed, random;
+    unsigned faults; /* bits of `fault` */
+    bool tight; /* hardly a free node, and a network without delay: a node is granted again the moment it is free */
+    bool story; /* tell what happens */
+    int64_t now_ns, calm_ns, end_ns;
+    event *heap;
+    size_t heap_count, heap_room;
+    uint64_t sequence;
+    client clients[CLIENTS_MAX];
+    size_t client_count;
+    server server;
+    minted *ids;
+    size_t id_count, id_room;
+    granted *grants;
+    size_t grant_count, grant_room;
+    uint64_t backwards;
+    unsigned slot_bits;
+    bool broken; /* equal IDs or disorder, not only a lesser complaint */
+    char complaint[512];
+};
+
+/* sim.c */
+uint64_t draw(world *w);
+int64_t between(world *w, int64_t low, int64_t high);
+bool chance(world *w, unsigned percent);
+bool has(const world *w, fault f);
+void tell(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void after(world *w, int64_t ns, void (*run)(world *, void *), void *arg);
+void after_free(world *w, int64_t ns, void (*run)(world *, void *), void *arg);
+
+/* client.c */
+void client_start(world *w, client *c);
+void client_end(world *w, client *c, bool clean);
+void client_answer(world *w, client *c, unsigned life, uint64_t errand_number, kz_status status, const kz_grant *grant);
+size_t client_number(const world *w, const client *c);
+
+/* server.c */
+void server_start(world *w);
+void server_free(server *s);
+void server_receive(world *w, client *c, const kz__errand *errand, uint64_t errand_number);
+
+/* oracle.c */
+void oracle_minted(world *w, client *c, kz_id id);
+void oracle_granted(world *w, client *c, unsigned life, const kz_grant *grant);
+/* True if all is well; else w->complaint says what is not. */
+bool oracle_judge(world *w);
+
+#endif
