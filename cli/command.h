@@ -20,6 +20,7 @@ extern const struct command range_command;
 extern const struct command layout_command;
 extern const struct command mono_command;
 extern const struct command uuid_command;
+extern const struct command leases_command;
 extern const struct command doctor_command;
 extern const struct command bench_command;
 

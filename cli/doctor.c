@@ -1,15 +1,18 @@
 /* kazahana doctor: looks at the clock, the source and the layout, and says what to do. */
 #include "cli/args.h"
 #include "cli/doctor_clock.h"
+#include "cli/doctor_table.h"
 #include "cli/finding.h"
 #include "cli/output.h"
 #include "cli/report.h"
+#include "cli/source_url.h"
 #include "cli/times.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DAY_MS = 86400000, WARN_DAYS = 730 };
 
@@ -36,58 +39,91 @@ static void check_promise(struct findings *findings, const char *url)
                      state ? "; the state file guards restarts on this machine" : "");
 }
 
-static void check_source(struct findings *findings, const char *url, const char *layout)
+/* What is examined, and as whom. */
+struct patient {
+    const char *url, *shown;
+    kz_options options;
+    kz_layout layout; /* the service's or the generator's, once one of them was seen */
+    char holder[KZ_HOLDER_SIZE];
+};
+
+static void add_failure(struct findings *findings, const struct patient *patient, const kz_error *err)
+{
+    if (err->status == KZ_IN_USE)
+        findings_add(findings, FINDING_WARN, "source", "as it should be if that is your own service", "%s: %s",
+                     patient->shown, err->message);
+    else
+        findings_add(findings, FINDING_FAIL, "source",
+                     err->status == KZ_MISMATCH ? "leave --layout out, or name another service with --service"
+                                                : "correct the URL or what it points to",
+                     "%s: %s", patient->shown, err->message);
+}
+
+/* Opens it as a program would, mints and closes. True if there was something to close. */
+static bool check_minting(struct findings *findings, struct patient *patient)
 {
     kz_generator *gen;
-    kz_options options;
     kz_error err;
     kz_id id;
-    kz_options_init(&options);
-    options.layout = layout;
-    options.log = report_log;
-    const char *shown = url ? url : "the default source";
     int64_t begin_ns = times_boot_ns();
-    if (kz_open(&gen, url, &options, &err) != KZ_OK) {
-        if (!url && err.status == KZ_UNSUPPORTED)
-            findings_add(findings, FINDING_WARN, "source", "name the source you use with --from", "%s", err.message);
-        else if (err.status == KZ_IN_USE)
-            findings_add(findings, FINDING_WARN, "source", "as it should be if that is your own service", "%s: %s",
-                         shown, err.message);
-        else
-            findings_add(findings, FINDING_FAIL, "source", "correct the URL or what it points to", "%s: %s", shown,
-                         err.message);
+    if (kz_open(&gen, patient->url, &patient->options, &err) != KZ_OK) {
+        add_failure(findings, patient, &err);
+        return false;
+    }
+    kz_generator_layout(gen, &patient->layout);
+    if (kz_mint(gen, &id, 1, patient->options.timeout_ms, &err) != KZ_OK)
+        findings_add(findings, FINDING_FAIL, "source", "see to it before anything depends on this source", "%s: %s",
+                     patient->shown, err.message);
+    else
+        findings_add(findings, FINDING_OK, "source", NULL, "%s opened and minted %" PRIu64 " in %.1f ms",
+                     patient->shown, id, (double)(times_boot_ns() - begin_ns) * 1e-6);
+    kz_close(gen);
+    return true;
+}
+
+/* A fixed node can be open once only, so the look at the source and the minting come one after the other. */
+static void check_source(struct findings *findings, struct patient *patient)
+{
+    kz_source *source;
+    kz_error err;
+    if (kz_source_open(&source, patient->url, &patient->options, &err) != KZ_OK) {
+        add_failure(findings, patient, &err);
         return;
     }
-    if (kz_mint(gen, &id, 1, options.timeout_ms, &err) != KZ_OK)
-        findings_add(findings, FINDING_FAIL, "source", "see to it before anything depends on this source", "%s: %s",
-                     shown, err.message);
-    else
-        findings_add(findings, FINDING_OK, "source", NULL, "%s opened and minted %" PRIu64 " in %.1f ms", shown, id,
-                     (double)(times_boot_ns() - begin_ns) * 1e-6);
-    kz_close(gen);
-    if (url)
-        check_promise(findings, url);
+    enum doctor_table table = doctor_check_table(findings, source, patient->options.service, &patient->layout);
+    if (table == TABLE_NONE) {
+        kz_source_close(source);
+        if (check_minting(findings, patient) && patient->url)
+            check_promise(findings, patient->url);
+        return;
+    }
+    if (table == TABLE_ANSWERS && check_minting(findings, patient))
+        doctor_check_released(findings, source, patient->holder);
+    kz_source_close(source);
 }
 
 static void check_layout(struct findings *findings, const kz_layout *layout)
 {
     kz_layout_facts facts;
     char last_day[TIMES_TEXT_SIZE], negative_day[TIMES_TEXT_SIZE], days_text[NUMBER_GROUPED_SIZE];
+    char text[KZ_LAYOUT_TEXT_SIZE];
+    const char *name = layout->name[0] ? layout->name : text;
     int64_t wall_ms = times_wall_ms();
+    kz_layout_text(layout, text);
     kz_layout_describe(layout, &facts);
     times_day_text(facts.last_unix_ms, last_day);
     int64_t days = (facts.last_unix_ms - wall_ms) / DAY_MS;
     number_grouped(days < 0 ? 0 : (uint64_t)days, days_text);
     if (facts.first_unix_ms > wall_ms)
         findings_add(findings, FINDING_FAIL, "layout", "choose an earlier epoch, or set the clock",
-                     "the epoch is in the future: nothing can be minted");
+                     "the epoch of %s is in the future: nothing can be minted", name);
     else if (facts.last_unix_ms < wall_ms)
         findings_add(findings, FINDING_FAIL, "layout", "move to a layout with more time bits or a later epoch",
-                     "ran out on %s", last_day);
+                     "%s ran out on %s", name, last_day);
     else
         findings_add(findings, days < WARN_DAYS ? FINDING_WARN : FINDING_OK, "layout",
                      days < WARN_DAYS ? "plan the move to a layout with more time bits or a later epoch" : NULL,
-                     "runs out on %s, in %s days", last_day, days_text);
+                     "%s runs out on %s, in %s days", name, last_day, days_text);
     if (!facts.turns_negative)
         return;
     times_day_text(facts.negative_unix_ms, negative_day);
@@ -95,50 +131,84 @@ static void check_layout(struct findings *findings, const kz_layout *layout)
                  "64 bits: IDs are negative as signed integers from %s on", negative_day);
 }
 
-static int run(const struct command *command, int argc, char **argv)
+/* Who holds the lease while it is tried: told apart from whatever else this process or machine does. */
+static void set_holder(struct patient *patient)
 {
-    enum { FROM, LAYOUT, JSON };
-    static const struct arg_option options[] = {
-        [FROM] = {"from", 0, true}, [LAYOUT] = {"layout", 0, true}, [JSON] = {"json", 0, false}, {0}};
-    const char *url = NULL, *layout_text = NULL;
-    bool json = false;
+    char host[65] = "unknown";
+    gethostname(host, sizeof host - 1);
+    for (char *at = host; *at; at++)
+        if (*at == '"' || *at == '\\' || (unsigned char)*at < 0x20)
+            *at = '_';
+    snprintf(patient->holder, sizeof patient->holder, "{\"host\":\"%s\",\"pid\":\"%ld\",\"for\":\"doctor\"}", host,
+             (long)getpid());
+    patient->options.meta = patient->holder;
+}
+
+static void read_args(const struct command *command, int argc, char **argv, struct patient *patient, bool *json)
+{
+    enum { FROM, SERVICE, LAYOUT, JSON };
+    static const struct arg_option options[] = {[FROM] = {"from", 0, true},
+                                                [SERVICE] = {"service", 0, true},
+                                                [LAYOUT] = {"layout", 0, true},
+                                                [JSON] = {"json", 0, false},
+                                                {0}};
     struct args args;
     args_begin(&args, command, options, argc, argv);
     for (int option; (option = args_next(&args)) >= 0;) {
         if (option == FROM)
-            url = args.value;
+            patient->url = args.value;
+        else if (option == SERVICE)
+            patient->options.service = args.value;
         else if (option == LAYOUT)
-            layout_text = args.value;
+            patient->options.layout = args.value;
         else
-            json = true;
+            *json = true;
     }
     args_no_operands(&args);
-    kz_layout layout;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct patient patient = {0};
+    char shown[SOURCE_SHOWN_SIZE];
+    bool json = false;
     kz_error err;
-    if (kz_layout_parse(layout_text ? layout_text : "kazahana", &layout, &err) != KZ_OK)
+    kz_options_init(&patient.options);
+    patient.options.log = report_log;
+    read_args(command, argc, argv, &patient, &json);
+    const char *layout = patient.options.layout;
+    if (kz_layout_parse(layout ? layout : "kazahana", &patient.layout, &err) != KZ_OK)
         return report_failure("%s", err.message);
+    patient.shown = source_shown(patient.url, shown);
+    set_holder(&patient);
     struct output out;
     output_begin(&out);
     struct findings findings = {.out = &out, .json = json};
     doctor_check_clock(&findings);
-    check_source(&findings, url, layout_text);
-    check_layout(&findings, &layout);
+    check_source(&findings, &patient);
+    check_layout(&findings, &patient.layout);
     int written = output_end(&out);
     return findings.failed ? EXIT_FAILED : written;
 }
 
 static const char help[] =
-    "Usage: kazahana doctor [--from URL] [--layout L] [--json]\n"
+    "Usage: kazahana doctor [--from URL] [--service S] [--layout L] [--json]\n"
     "\n"
-    "Checks the clock, whether the source opens and mints, and how long the layout lasts. Each check is a line that\n"
-    "begins with ok, warn or fail, with what to do below it. Exit status 1 if any check fails.\n"
+    "Checks the clock, whether the source opens and mints, and how long the layout lasts. Of a lease table also: how "
+    "fast\n"
+    "it answers, whether it forgets leases in a crash, whether its clock agrees with this one, how many nodes are "
+    "free;\n"
+    "a lease is taken from it and given back. Each check is a line that begins with ok, warn or fail, with what to do\n"
+    "below it. Exit status 1 if any check fails.\n"
     "\n"
-    "      --from URL   the source to try; one ID is minted from it\n"
-    "      --layout L   the layout in use (kazahana)\n"
-    "      --json       one object a line\n"
+    "      --from URL    the source to try, see kazahana next; unless given, the embedded default\n"
+    "      --service S   the ID space in a lease table (default)\n"
+    "      --layout L    the layout in use; unless given, the service's, else kazahana\n"
+    "      --json        one object a line\n"
     "\n"
     "Examples:\n"
-    "  kazahana doctor --from static:7\n"
+    "  kazahana doctor\n"
+    "  kazahana doctor --from redis://localhost/0 --service payments\n"
     "  kazahana doctor --from static:7?state=/var/lib/app/node7 --layout snowflake --json\n";
 
 const struct command doctor_command = {"doctor", "check the clock, the source and the layout", help, run};

@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &next_command,   &decode_command, &external_command, &internal_command, &range_command,
-    &layout_command, &mono_command,   &uuid_command,     &doctor_command,   &bench_command,
+    &next_command, &decode_command, &external_command, &internal_command, &range_command, &layout_command,
+    &mono_command, &uuid_command,   &leases_command,   &doctor_command,   &bench_command,
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -49,15 +49,17 @@ static int print_help(void)
                       "\n");
     for (size_t i = 0; i < COMMANDS; i++)
         output_format(&out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    output_text(&out, "\n"
-                      "kazahana COMMAND --help says more about each, with examples.\n"
-                      "\n"
-                      "Examples:\n"
-                      "  kazahana next --from static:7              one ID, of node 7\n"
-                      "  kazahana decode 175928847299117063         what an ID contains\n"
-                      "  kazahana range --since -1h --until now     IDs of the last hour\n"
-                      "\n"
-                      "Exit status: 0 done, 1 the work failed, 2 wrong usage.\n");
+    output_text(&out,
+                "\n"
+                "kazahana COMMAND --help says more about each, with examples.\n"
+                "\n"
+                "Examples:\n"
+                "  kazahana next                              one ID, its node leased from a file of this machine\n"
+                "  kazahana next --from static:7              one ID, of node 7\n"
+                "  kazahana decode 175928847299117063         what an ID contains\n"
+                "  kazahana range --since -1h --until now     IDs of the last hour\n"
+                "\n"
+                "Exit status: 0 done, 1 the work failed, 2 wrong usage.\n");
     return output_end(&out);
 }
 

@@ -7,15 +7,16 @@
 #include "cli/report.h"
 #include "cli/stop.h"
 #include "cli/times.h"
+#include "cli/units.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    BATCH_MAX = 1024,
-    BATCH_DEFAULT = 256, /* when the layout is the source's to choose: a millisecond of the default layout */
-    SLICE_MS = 100       /* a call of the library sleeps through signals, so it is never asked for longer */
+    BATCH_MAX = 4096,
+    BATCH_STEPS = 16, /* a batch is what one lease gives in so many steps of the time field, or 16 leases in one */
+    SLICE_MS = 100    /* a call of the library sleeps through signals, so it is never asked for longer */
 };
 
 struct job {
@@ -47,14 +48,54 @@ static void read_backward(const struct args *args, kz_options *options)
     }
 }
 
+/* `MIN:MAX` IDs a millisecond, or one number for both. */
+static void read_throughput(const struct args *args, kz_options *options)
+{
+    char min_text[24];
+    const char *colon = strchr(args->value, ':'), *max_text = colon ? colon + 1 : args->value;
+    size_t length = colon ? (size_t)(colon - args->value) : strlen(args->value);
+    uint64_t min, max;
+    snprintf(min_text, sizeof min_text, "%.*s", length < sizeof min_text ? (int)length : 0, args->value);
+    if (!units_number(min_text, &min) || !units_number(max_text, &max))
+        report_usage(args->command, "--throughput %s: not MIN:MAX IDs a millisecond, such as 256:4096", args->value);
+    if (!min || min > max || max > UINT32_MAX)
+        report_usage(args->command, "--throughput %s: must be at least 1 and not fall", args->value);
+    options->throughput_min_per_ms = (uint32_t)min;
+    options->throughput_max_per_ms = (uint32_t)max;
+}
+
 static void read_args(const struct command *command, int argc, char **argv, struct job *job)
 {
-    enum { COUNT, FROM, LAYOUT, FORMAT, KEY_FILE, BACKWARD, FALLBACK, TIMEOUT, RATE, SEQ_START, CLOCK };
+    enum {
+        COUNT,
+        FROM,
+        SERVICE,
+        LAYOUT,
+        FORMAT,
+        KEY_FILE,
+        BACKWARD,
+        FALLBACK,
+        THROUGHPUT,
+        TIMEOUT,
+        RATE,
+        SEQ_START,
+        CLOCK
+    };
     static const struct arg_option options[] = {
-        [COUNT] = {"count", 'n', true},       [FROM] = {"from", 0, true},         [LAYOUT] = {"layout", 0, true},
-        [FORMAT] = {"format", 0, true},       [KEY_FILE] = {"key-file", 0, true}, [BACKWARD] = {"backward", 0, true},
-        [FALLBACK] = {"fallback", 0, true},   [TIMEOUT] = {"timeout", 0, true},   [RATE] = {"rate", 0, true},
-        [SEQ_START] = {"seq-start", 0, true}, [CLOCK] = {"clock", 0, true},       {0},
+        [COUNT] = {"count", 'n', true},
+        [FROM] = {"from", 0, true},
+        [SERVICE] = {"service", 0, true},
+        [LAYOUT] = {"layout", 0, true},
+        [FORMAT] = {"format", 0, true},
+        [KEY_FILE] = {"key-file", 0, true},
+        [BACKWARD] = {"backward", 0, true},
+        [FALLBACK] = {"fallback", 0, true},
+        [THROUGHPUT] = {"throughput", 0, true},
+        [TIMEOUT] = {"timeout", 0, true},
+        [RATE] = {"rate", 0, true},
+        [SEQ_START] = {"seq-start", 0, true},
+        [CLOCK] = {"clock", 0, true},
+        {0},
     };
     static const char *const formats[] = {"dec", "hex", "base32", "base62", "base64url", "external", "json", NULL};
     static const char *const fallbacks[] = {"never", "fenced", "any", NULL};
@@ -70,6 +111,9 @@ static void read_args(const struct command *command, int argc, char **argv, stru
         case FROM:
             job->url = args.value;
             break;
+        case SERVICE:
+            job->options.service = args.value;
+            break;
         case LAYOUT:
             job->options.layout = args.value;
             break;
@@ -84,6 +128,9 @@ static void read_args(const struct command *command, int argc, char **argv, stru
             break;
         case FALLBACK:
             job->options.fallback = (kz_fallback)args_choice(&args, fallbacks);
+            break;
+        case THROUGHPUT:
+            read_throughput(&args, &job->options);
             break;
         case TIMEOUT:
             job->options.timeout_ms = args_duration_ms(&args, args.value);
@@ -109,16 +156,23 @@ static void read_args(const struct command *command, int argc, char **argv, stru
         job->options.timeout_ms = wait_ms < 0 ? -1 : wait_ms + 1000;
 }
 
-/* How many to ask for at once: what one node can mint in a millisecond, so that a batch seldom sleeps. */
-static size_t batch_size(const struct job *job, const kz_layout *layout)
+/* How many to ask for at once: enough for all leases that the throughput may need, and never so many that one lease
+ * alone would take as long as a slice. */
+static size_t batch_size(const struct job *job)
 {
+    kz_layout layout;
     kz_layout_facts facts;
     if (job->options.timeout_ms == 0)
         return 1;
-    if (!job->options.layout)
-        return BATCH_DEFAULT;
-    kz_layout_describe(layout, &facts);
-    return facts.ids_per_step < BATCH_MAX ? (size_t)facts.ids_per_step : BATCH_MAX;
+    kz_generator_layout(job->gen, &layout);
+    kz_layout_describe(&layout, &facts);
+    return facts.ids_per_step < BATCH_MAX / BATCH_STEPS ? (size_t)facts.ids_per_step * BATCH_STEPS : BATCH_MAX;
+}
+
+/* Nothing to be had now, but perhaps in a moment: the keeper of the leases goes on trying. */
+static bool may_pass(kz_status status)
+{
+    return status == KZ_TIMEOUT || status == KZ_AGAIN || status == KZ_LEASE_ACQUISITION;
 }
 
 /* May a clock that is so far behind be waited for, when a slice is too short for it but there is more time left? */
@@ -138,13 +192,13 @@ static kz_status mint_patiently(const struct job *job, kz_id *id, kz_error *err)
         int64_t slice_ms = left_ms < 0 || left_ms > SLICE_MS ? SLICE_MS : left_ms;
         kz_status status = kz_mint(job->gen, id, 1, slice_ms, err);
         bool clock_back = status == KZ_CLOCK_BACKWARD;
-        if (stop_signal() || !(status == KZ_TIMEOUT || status == KZ_AGAIN || clock_back))
+        if (stop_signal() || !(may_pass(status) || clock_back))
             return status;
         /* With all the time there is, so that the message is about that and not about a slice. */
         if (clock_back && !worth_waiting(job, err->backward_ms, left_ms))
             return kz_mint(job->gen, id, 1, left_ms, err);
         if (slice_ms == left_ms) {
-            if (timeout_ms > 0)
+            if (timeout_ms > 0 && status != KZ_LEASE_ACQUISITION)
                 snprintf(err->message, sizeof err->message, "no ID within %" PRId64 " ms (see --timeout)", timeout_ms);
             return status;
         }
@@ -158,7 +212,7 @@ static kz_status mint(const struct job *job, struct output *out, kz_id *ids, siz
 {
     *got = 0;
     kz_status status = kz_mint(job->gen, ids, 1, 0, err);
-    if (status == KZ_AGAIN || status == KZ_CLOCK_BACKWARD) {
+    if (may_pass(status) || status == KZ_CLOCK_BACKWARD) {
         /* What is minted must not sit here while we wait. */
         output_flush(out);
         status = mint_patiently(job, ids, err);
@@ -204,7 +258,7 @@ static void print(const struct job *job, struct output *out, const kz_id *ids, s
     }
 }
 
-static int mint_all(const struct job *job, size_t batch)
+static int mint_all(const struct job *job)
 {
     struct output out;
     struct progress progress;
@@ -213,6 +267,7 @@ static int mint_all(const struct job *job, size_t batch)
     kz_status status = KZ_OK;
     kz_id ids[BATCH_MAX];
     uint64_t done = 0;
+    size_t batch = batch_size(job);
     output_begin(&out);
     progress_begin(&progress, job->count);
     pace_begin(&pace, job->rate);
@@ -237,24 +292,31 @@ static int mint_all(const struct job *job, size_t batch)
     return result;
 }
 
+/* Opens the source. While it does not answer nothing is held, and a signal may end the program. */
+static int open_generator(struct job *job)
+{
+    kz_error err;
+    stop_watch();
+    stop_leave_when_overdue(true);
+    kz_status status = kz_open(&job->gen, job->url, &job->options, &err);
+    stop_leave_when_overdue(false);
+    if (status == KZ_OK)
+        return EXIT_DONE;
+    return stop_signal() ? 128 + stop_signal() : report_failure("%s", err.message);
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
     struct job job = {.count = 1};
-    kz_layout layout = {0};
     kz_error err;
-    int result = EXIT_FAILED;
     kz_options_init(&job.options);
     job.options.log = report_log;
     read_args(command, argc, argv, &job);
-    if (job.options.layout && kz_layout_parse(job.options.layout, &layout, &err) != KZ_OK)
-        return report_failure("%s", err.message);
     if (job.key_file && kz_external_keys_load(&job.keys, job.key_file, &err) != KZ_OK)
         return report_failure("%s", err.message);
-    stop_watch();
-    if (kz_open(&job.gen, job.url, &job.options, &err) != KZ_OK)
-        report_failure("%s", err.message);
-    else
-        result = mint_all(&job, batch_size(&job, &layout));
+    int result = open_generator(&job);
+    if (result == EXIT_DONE)
+        result = mint_all(&job);
     kz_close(job.gen);
     kz_external_keys_free(job.keys);
     return result;
@@ -266,23 +328,34 @@ static const char help[] =
     "Mints IDs and prints them, one a line, each larger than the one before.\n"
     "\n"
     "  -n, --count COUNT     how many (1)\n"
-    "      --from URL        the source of the node number:\n"
+    "      --from URL        the source of the node number; unless given, sqlite: in $XDG_STATE_HOME/kazahana:\n"
+    "                          sqlite:/path/leases.db      leases from a file, for all processes of this machine\n"
+    "                          redis://[:pass@]host/db     leases from Redis, for many machines; rediss:// with TLS\n"
+    "                          memory:                     leases inside this process alone\n"
     "                          static:7                    node 7; nobody else may use it\n"
     "                          static:7?state=/path/file   the same, safe across restarts with a wrong clock\n"
     "                          env:WORKER_ID               from an environment variable; ?default=0\n"
     "                          standalone:                 no coordinator, no promise\n"
-    "      --layout L        a preset (see kazahana layout) or TIME-NODE-SEQ@EPOCH\n"
+    "                        ?lease=10min is how long a lease lasts, for a service that does not exist yet\n"
+    "      --service S       the ID space in a lease table (default)\n"
+    "      --layout L        a preset (see kazahana layout) or TIME-NODE-SEQ@EPOCH; a service keeps its first\n"
     "      --format F        dec (default), hex, base32, base62, base64url, external, json\n"
     "      --key-file F      keys for --format external (see kazahana external)\n"
     "      --backward P      when the clock went back: fail, wait:MS (default wait:5000), logical\n"
     "      --fallback F      IDs without a lease: never, fenced (default), any\n"
+    "      --throughput T    IDs a millisecond to lease, MIN:MAX: at the start, and at most when more are wanted "
+    "(256)\n"
     "      --timeout MS      how long one ID may take (10000); 0 never waits, forever has no limit\n"
     "      --rate N/s        no faster than this; also N/min and N/h\n"
     "      --seq-start S     where a millisecond's sequence begins: zero (default), random\n"
     "      --clock C         precise (default), coarse: up to one kernel tick old\n"
     "\n"
+    "SIGINT, SIGTERM, SIGHUP or a reader that goes away end it in good order: its leases are given back.\n"
+    "\n"
     "Examples:\n"
-    "  kazahana next --from static:7\n"
+    "  kazahana next\n"
+    "  kazahana next -n 1000 --from redis://localhost/0 --service payments\n"
+    "  kazahana next -n 5000000 --throughput 256:4096 > ids\n"
     "  kazahana next -n 1000000 --from static:5 --layout snowflake > ids\n"
     "  WORKER_ID=7 kazahana next --from env:WORKER_ID --layout snowflake --backward fail\n"
     "  kazahana next --from static:7 --rate 10/s -n 100 --format base32\n";

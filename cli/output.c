@@ -2,6 +2,7 @@
 #include "cli/output.h"
 
 #include "cli/report.h"
+#include "cli/stop.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -28,6 +29,9 @@ void output_flush(struct output *out)
             done += (size_t)wrote;
         else if (errno != EINTR)
             out->error = errno;
+        /* Who is to end does not wait for a reader that has stopped reading. */
+        if (done < out->used && stop_overdue())
+            out->error = EPIPE;
     }
     out->used = 0;
 }

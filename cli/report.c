@@ -1,9 +1,13 @@
 /* Messages to the person at the terminal: failures, warnings and wrong usage, all on stderr. */
 #include "cli/report.h"
 
+#include "cli/times.h"
+
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One write for a line, so that lines of several threads and processes do not mix. */
 static void print_line(const char *prefix, const char *format, va_list values)
@@ -44,11 +48,32 @@ void report_usage(const struct command *command, const char *format, ...)
     exit(EXIT_USAGE);
 }
 
+/* Attempts that go on failing say the same each time: once a minute is enough. */
+static bool is_repeated(const char *message)
+{
+    enum { AGAIN_AFTER_S = 60 };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char last[512];
+    static int64_t last_boot_ns;
+    pthread_mutex_lock(&lock);
+    int64_t boot_ns = times_boot_ns();
+    bool repeated =
+        strncmp(last, message, sizeof last - 1) == 0 && boot_ns - last_boot_ns < AGAIN_AFTER_S * INT64_C(1000000000);
+    if (!repeated) {
+        snprintf(last, sizeof last, "%s", message);
+        last_boot_ns = boot_ns;
+    }
+    pthread_mutex_unlock(&lock);
+    return repeated;
+}
+
 void report_log(void *ctx, kz_log_level level, const char *message)
 {
     (void)ctx;
+    if (level == KZ_LOG_INFO || is_repeated(message))
+        return;
     if (level == KZ_LOG_ERROR)
         report_failure("%s", message);
-    else if (level == KZ_LOG_WARNING)
+    else
         report_warning("%s", message);
 }

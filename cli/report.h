@@ -15,7 +15,8 @@ __attribute__((format(printf, 1, 2))) void report_warning(const char *format, ..
 __attribute__((noreturn, format(printf, 2, 3))) void report_usage(const struct command *command, const char *format,
                                                                   ...);
 
-/* A kz_log_fn. Information is left out: stderr is for what needs attention. */
+/* A kz_log_fn. Information is left out: stderr is for what needs attention. The same line again within a minute is left
+ * out too. */
 void report_log(void *ctx, kz_log_level level, const char *message);
 
 #endif

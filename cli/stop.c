@@ -1,32 +1,65 @@
-/* SIGINT and SIGTERM as a wish to end in good order. */
+/* SIGINT, SIGTERM and SIGHUP as a wish to end in good order. */
 #include "cli/stop.h"
 
 #include "cli/times.h"
 
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
-/* A signal between the look at `noted` and the sleep is not lost for longer than this. */
-enum { LOOK_EVERY_NS = 50 * 1000 * 1000 };
+enum {
+    LOOK_EVERY_NS = 50 * 1000 * 1000, /* a signal between the look at `noted` and the sleep is not lost for longer */
+    GRACE_S = 2,
+    PRESS_EVERY_S = 1
+};
 
-static volatile sig_atomic_t noted;
+static volatile sig_atomic_t noted, overdue, leaving;
 
 static void note(int signal_number)
 {
     noted = signal_number;
+    alarm(GRACE_S);
+}
+
+static void press(int signal_number)
+{
+    (void)signal_number;
+    overdue = 1;
+    if (leaving)
+        _exit(128 + noted);
+    alarm(PRESS_EVERY_S);
+}
+
+static void watch(int signal_number, void (*handler)(int), int flags)
+{
+    struct sigaction before, action = {.sa_handler = handler, .sa_flags = flags};
+    sigemptyset(&action.sa_mask);
+    if (sigaction(signal_number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(signal_number, &action, NULL);
 }
 
 void stop_watch(void)
 {
-    struct sigaction action = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    signal(SIGALRM, SIG_DFL);
+    watch(SIGALRM, press, 0);
+    watch(SIGINT, note, (int)SA_RESETHAND);
+    watch(SIGTERM, note, (int)SA_RESETHAND);
+    watch(SIGHUP, note, (int)SA_RESETHAND);
 }
 
 int stop_signal(void)
 {
     return noted;
+}
+
+bool stop_overdue(void)
+{
+    return overdue;
+}
+
+void stop_leave_when_overdue(bool leave)
+{
+    leaving = leave;
 }
 
 void stop_or_sleep_until(int64_t boot_ns)

@@ -63,6 +63,21 @@ void times_age(int64_t unix_ms, int64_t wall_ms, char text[static TIMES_TEXT_SIZ
     snprintf(text, TIMES_TEXT_SIZE, "now");
 }
 
+void times_span_text(int64_t span_ms, char text[static TIMES_TEXT_SIZE])
+{
+    int64_t s = span_ms / 1000, min = s / 60, h = min / 60, d = h / 24;
+    if (d)
+        snprintf(text, TIMES_TEXT_SIZE, "%" PRId64 "d%02" PRId64 "h", d, h % 24);
+    else if (h)
+        snprintf(text, TIMES_TEXT_SIZE, "%" PRId64 "h%02" PRId64 "m", h, min % 60);
+    else if (min)
+        snprintf(text, TIMES_TEXT_SIZE, "%" PRId64 "m%02" PRId64 "s", min, s % 60);
+    else if (s >= 10)
+        snprintf(text, TIMES_TEXT_SIZE, "%" PRId64 "s", s);
+    else
+        snprintf(text, TIMES_TEXT_SIZE, "%" PRId64 ".%" PRId64 "s", s, span_ms % 1000 / 100);
+}
+
 void times_ns_text(int64_t unix_ns, char text[static TIMES_TEXT_SIZE])
 {
     char ms_text[KZ_TIME_TEXT_SIZE];

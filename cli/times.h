@@ -16,6 +16,9 @@ KZ_MUST_CHECK kz_status times_parse(const char *text, int64_t wall_ms, int64_t *
 /* "3 days ago", "in 2 hours", "now". */
 void times_age(int64_t unix_ms, int64_t wall_ms, char text[static TIMES_TEXT_SIZE]);
 
+/* A span of time, to two units: "9m58s", "2h05m", "3d04h", "58s"; below 10 s with a decimal: "1.5s". */
+void times_span_text(int64_t span_ms, char text[static TIMES_TEXT_SIZE]);
+
 /* 2009-11-10T23:00:00.000000001Z; not before 1970. */
 void times_ns_text(int64_t unix_ns, char text[static TIMES_TEXT_SIZE]);
 

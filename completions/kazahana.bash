@@ -4,7 +4,12 @@ _kazahana_values()
 {
     local layouts='kazahana snowflake tsid twitter discord instagram mastodon sonyflake js53'
     case $1 in
-    --from) echo 'static: env: standalone:' ;;
+    --from)
+        case $2 in
+        leases) echo 'sqlite: redis:// rediss://' ;;
+        *) echo 'sqlite: redis:// rediss:// memory: static: env: standalone:' ;;
+        esac
+        ;;
     --layout) echo "$layouts" ;;
     --format)
         case $2 in
@@ -12,6 +17,7 @@ _kazahana_values()
         *) echo 'dec hex base32 base62 base64url external uuid' ;;
         esac
         ;;
+    --throughput) echo '256: 256:4096' ;;
     --backward) echo 'fail wait: logical' ;;
     --fallback) echo 'never fenced any' ;;
     --seq-start) echo 'zero random' ;;
@@ -24,21 +30,25 @@ _kazahana_values()
 _kazahana_options()
 {
     case $1 in
-    next) echo '--count --from --layout --format --key-file --backward --fallback --timeout --rate --seq-start --clock' ;;
+    next)
+        echo '--count --from --service --layout --format --key-file --backward --fallback --throughput --timeout --rate' \
+            '--seq-start --clock'
+        ;;
     decode) echo '--layout --format --key-file --json' ;;
     external | internal) echo '--key-file' ;;
     range) echo '--since --until --layout --json' ;;
     layout) echo '--json' ;;
     mono) echo '--count --last' ;;
     uuid) echo '--count --node --last' ;;
-    doctor) echo '--from --layout --json' ;;
+    leases) echo '--from --service --json --watch' ;;
+    doctor) echo '--from --service --layout --json' ;;
     bench) echo '--layout --quick --json' ;;
     esac
 }
 
 _kazahana()
 {
-    local commands='next decode external internal range layout mono uuid doctor bench help'
+    local commands='next decode external internal range layout mono uuid leases doctor bench help'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} values
     COMPREPLY=()
     # Bash splits words at = and :, which stand inside URLs and wait:MS.
@@ -58,7 +68,7 @@ _kazahana()
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     elif values=$(_kazahana_values "$before" "$command"); then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
-        [[ ${COMPREPLY[0]-} == *: ]] && compopt -o nospace
+        [[ ${COMPREPLY[0]-} == *: || ${COMPREPLY[0]-} == *:// ]] && compopt -o nospace
     elif [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kazahana_options "$command") --help --version" -- "$word")
     elif [[ $command == layout ]]; then

@@ -4,7 +4,9 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -12,11 +14,15 @@ import unittest
 
 PROGRAM = os.environ.get("KAZAHANA", "build/kazahana")
 VECTORS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors", "ids.json")
-COMMANDS = ["next", "decode", "external", "internal", "range", "layout", "mono", "uuid", "doctor", "bench"]
+COMMANDS = ["next", "decode", "external", "internal", "range", "layout", "mono", "uuid", "leases", "doctor", "bench"]
 SNOWFLAKE_EPOCH_MS = 1704067200000
 
 with open(VECTORS, encoding="utf-8") as vectors:
     VECTOR = json.load(vectors)
+
+# The embedded default is a file in here: no test comes near the leases of whoever runs it.
+STATE = tempfile.TemporaryDirectory(prefix="kazahana-test-")
+os.environ["XDG_STATE_HOME"] = STATE.name
 
 
 def run(*args, stdin="", env=None, **options):
@@ -104,7 +110,10 @@ class Program(Case):
         for option, bad in [("--timeout", "soon"), ("--rate", "fast"), ("--rate", "0"), ("--rate", "-1"),
                             ("--rate", "inf"), ("--rate", "5/year"), ("--format", "octal"), ("--backward", "wait:x"),
                             ("--backward", "perhaps"), ("--fallback", "maybe"), ("--seq-start", "one"),
-                            ("--clock", "sundial")]:
+                            ("--clock", "sundial"), ("--throughput", "0"), ("--throughput", "4:2"),
+                            ("--throughput", "x"), ("--throughput", "1:"), ("--throughput", ":5"),
+                            ("--throughput", "1:2:3"), ("--throughput", "256:99999999999"),
+                            ("--throughput", "-1:5"), ("--throughput", "1" * 40)]:
             self.refused(2, "next", "--from", "static:1", option, bad, says=[option, bad])
 
     def test_a_full_disk_is_an_error(self):
@@ -190,10 +199,18 @@ class Next(Case):
     def test_policies_are_accepted(self):
         for args in (["--backward", "fail"], ["--backward", "wait:100"], ["--backward", "wait"],
                      ["--backward", "wait:20s"], ["--backward", "wait:forever"], ["--backward", "logical"],
-                     ["--fallback", "never"], ["--fallback", "any"], ["--timeout", "-1"], ["--timeout", "2s"],
-                     ["--seq-start", "random"], ["--clock", "coarse"], ["--clock", "precise"]):
+                     ["--fallback", "never"], ["--fallback", "fenced"], ["--timeout", "-1"], ["--timeout", "2s"],
+                     ["--seq-start", "random"], ["--clock", "coarse"], ["--clock", "precise"],
+                     ["--throughput", "256:4096"], ["--throughput", "1"], ["--service", "payments"]):
             ids = [int(line) for line in self.lines("next", "--from", "static:1", "-n", "2000", *args)]
             self.assertTrue(all(a < b for a, b in zip(ids, ids[1:])), args)
+
+    def test_a_node_of_its_own_is_never_left_for_fallback(self):
+        result = run("next", "--from", "static:1", "-n", "2000", "--fallback", "any")
+        self.assertEqual(result.returncode, 0)
+        parts = [json.loads(line) for line in self.lines("decode", "--json", "--layout", "kazahana",
+                                                         stdin=result.stdout)]
+        self.assertEqual({(part["node"], part["fallback"]) for part in parts}, {(1, False)})
 
     def test_a_timeout_of_0_never_waits(self):
         result = run("next", "--from", "static:1", "-n", "1000000", "--timeout", "0", "--layout", "41-14-1@2026-01-01")
@@ -553,10 +570,469 @@ class Doctor(Case):
     def test_layouts_near_their_end_are_warned_of(self):
         result = run("doctor", "--from", "static:7", "--layout", "30-10-12@2020-01-01")
         self.assertEqual(result.returncode, 1)
-        self.assertRegex(result.stdout, r"(?m)^fail +layout +ran out on 2020-01-13")
+        self.assertRegex(result.stdout, r"(?m)^fail +layout .*ran out on 2020-01-13")
         text = run("doctor", "--from", "static:7", "--layout", "41-14-9@2026-01-01").stdout
         self.assertRegex(text, r"(?m)^warn +sign .*2060-11-03")
         self.refused(1, "doctor", "--layout", "nonsense", says="nonsense")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Redis:
+    """A Redis of the test's own on this machine."""
+
+    def __init__(self, folder, *settings):
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", folder, "--save", "", *settings],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            try:
+                if self.ask("PING").startswith((b"+PONG", b"-NOAUTH")):
+                    return
+            except OSError:  # not yet
+                pass
+            time.sleep(0.05)
+        self.stop()
+        raise RuntimeError("redis-server does not answer")
+
+    def ask(self, *words):
+        """What it answers, as it stands on the wire."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as link:
+            words = [word.encode() for word in words]
+            link.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+            return link.recv(65536)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=20)
+
+
+class LeaseCase(Case):
+    """Every test has an embedded default of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="kazahana-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.env = {"XDG_STATE_HOME": self.folder}
+
+    def redis(self, *settings):
+        if not shutil.which("redis-server"):
+            self.skipTest("redis-server is not installed")
+        server = Redis(self.folder, *(settings or ("--appendonly", "yes", "--appendfsync", "always")))
+        self.addCleanup(server.stop)
+        return server
+
+    def start(self, *args, stdout=subprocess.PIPE):
+        process = subprocess.Popen([PROGRAM, *args], env={**os.environ, **self.env}, stdout=stdout,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
+        if process.stdout:
+            self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait, 20)
+        self.addCleanup(process.kill)
+        return process
+
+    def held(self, *args):
+        return [json.loads(line) for line in self.lines("leases", "--json", *args, env=self.env)]
+
+    def start_many(self, count, *args):
+        """Processes at once, each with a file for its IDs."""
+        processes = []
+        for number in range(count):
+            path = os.path.join(self.folder, f"ids-{len(os.listdir(self.folder))}-{number}")
+            with open(path, "wb") as ids:
+                processes.append((self.start("next", *args, stdout=ids), path))
+        return processes
+
+    def ids_of(self, processes):
+        """The IDs of each, without a line that a killed process did not finish."""
+        for _, path in processes:
+            with open(path, encoding="ascii") as ids:
+                yield [int(line) for line in ids.read().rpartition("\n")[0].split()]
+
+    def assert_no_twin(self, *runs):
+        lists = [ids for processes in runs for ids in self.ids_of(processes)]
+        for ids in lists:
+            self.assertTrue(all(a < b for a, b in zip(ids, ids[1:])))
+        count = sum(len(ids) for ids in lists)
+        self.assertEqual(len(set().union(*lists)), count)
+        return count
+
+    def wait_until(self, true, seconds):
+        end = time.monotonic() + seconds
+        while not true():
+            self.assertLess(time.monotonic(), end, "waited too long")
+            time.sleep(0.1)
+
+
+class Leases(LeaseCase):
+    def check_crowd(self, *source):
+        processes = self.start_many(20, "-n", "20000", *source)
+        for process, _ in processes:
+            self.assertEqual((process.wait(timeout=60), process.stderr.read()), (0, b""))
+        self.assertEqual(self.assert_no_twin(processes), 400000)
+        self.assertEqual(self.done("leases", *source, env=self.env), "no leases\n")
+
+    def test_twenty_processes_over_the_embedded_default_mint_no_twin_and_leave_no_lease(self):
+        self.check_crowd()
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "kazahana", "leases.db")))
+
+    def test_twenty_processes_over_one_redis_mint_no_twin_and_leave_no_lease(self):
+        self.check_crowd("--from", f"redis://127.0.0.1:{self.redis().port}/0")
+
+    def check_killed(self, url):
+        first = self.start_many(20, "-n", "1000000000", "--rate", "10000/s", "--from", url)
+        self.wait_until(lambda: len(self.held("--from", url)) >= 20, 20)
+        time.sleep(0.5)
+        for number, (process, _) in enumerate(first):
+            process.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
+        for number, (process, _) in enumerate(first):
+            self.assertEqual(process.wait(timeout=20), -signal.SIGKILL if number % 2 else 128 + signal.SIGTERM)
+        orphans = self.held("--from", url)
+        dead = {str(process.pid) for process, _ in first[1::2]}
+        self.assertEqual({lease["holder"]["pid"] for lease in orphans}, dead)
+        second = self.start_many(10, "-n", "5000", "--from", url)
+        for process, _ in second:
+            self.assertEqual(process.wait(timeout=60), 0)
+        self.wait_until(lambda: not self.held("--from", url), 15)
+        third = self.start_many(10, "-n", "5000", "--from", url)
+        for process, _ in third:
+            self.assertEqual(process.wait(timeout=60), 0)
+        self.assertGreater(self.assert_no_twin(first, second, third), 100000)
+
+    def test_killed_processes_leave_no_twin_and_their_leases_end_by_themselves(self):
+        self.check_killed(f"sqlite:{self.folder}/leases.db?lease=2s")
+
+    def test_killed_processes_over_redis_leave_no_twin_and_their_leases_end_by_themselves(self):
+        self.check_killed(f"redis://127.0.0.1:{self.redis().port}/0?lease=2s")
+
+    def check_endings(self, *source):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = self.start("next", "-n", "1000000000", *source)
+            process.stdout.readline()
+            self.assertEqual([lease["holder"]["pid"] for lease in self.held(*source)], [str(process.pid)])
+            process.send_signal(number)
+            rest = process.stdout.read()
+            self.assertEqual((process.wait(timeout=10), process.stderr.read()), (128 + number, b""))
+            self.assertTrue(rest.endswith(b"\n"))
+            self.assertEqual(self.held(*source), [])
+        process = self.start("next", "-n", "1000000000", *source)
+        process.stdout.readline()
+        process.stdout.close()
+        self.assertEqual((process.wait(timeout=10), process.stderr.read()), (1, b""))
+        self.assertEqual(self.held(*source), [])
+
+    def test_a_signal_or_a_closed_pipe_gives_the_leases_back(self):
+        self.check_endings()
+
+    def test_a_signal_or_a_closed_pipe_gives_the_leases_back_to_redis(self):
+        self.check_endings("--from", f"redis://127.0.0.1:{self.redis().port}/0")
+
+    def test_a_signal_while_it_waits_at_a_rate_gives_the_lease_back(self):
+        process = self.start("next", "-n", "3", "--rate", "1/min")
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=5), 128 + signal.SIGTERM)
+        self.assertEqual(self.held(), [])
+
+    def test_a_reader_that_does_not_read_cannot_keep_the_leases(self):
+        process = self.start("next", "-n", "1000000000")
+        process.stdout.read(1)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=10), 128 + signal.SIGTERM)
+        self.assertEqual(self.held(), [])
+
+    def test_services_in_one_store_have_layouts_of_their_own(self):
+        for service, layout in (("orders", "snowflake"), ("web", "js53")):
+            args = ["next", "--service", service, "-n", "1000"]
+            first = self.lines(*args, "--layout", layout, env=self.env)
+            then = self.lines(*args, env=self.env)
+            for ids in (first, then):
+                parts = [json.loads(line) for line in self.lines("decode", "--layout", layout, "--json",
+                                                                 stdin="\n".join(ids))]
+                for part in (parts[0], parts[-1]):
+                    self.assertLess(abs(part["unix_ms"] - time.time() * 1000), 60000)
+            self.assertLess(int(first[-1]), int(then[0]))
+        self.assertLess(int(then[-1]), 1 << 53)
+        said = self.refused(1, "next", "--service", "orders", "--layout", "kazahana", env=self.env,
+                            says=["orders", "41-10-12@2024-01-01", "41-14-8@2026-01-01"])
+        self.assertEqual(said.count("\n"), 1)
+        self.done("next", "--service", "orders", "--layout", "41-10-12@2024-01-01", env=self.env)
+        self.refused(1, "next", "--service", "no blanks", env=self.env, says="no blanks")
+
+    def test_throughput_grows_with_the_load(self):
+        ids = [int(line) for line in self.lines("next", "-n", "1000000", "--throughput", "256:4096", env=self.env)]
+        self.assertTrue(all(a < b for a, b in zip(ids, ids[1:])))
+        counts = {}
+        for i in ids:
+            counts[i >> 22] = counts.get(i >> 22, 0) + 1
+        self.assertGreater(max(counts.values()), 2048)
+        self.assertEqual(len({i >> 8 & 0x3fff for i in ids}), 16)
+        self.assertEqual(self.held(), [])
+
+    def test_throughput_can_be_had_from_the_start(self):
+        process = self.start("next", "-n", "1000", "--rate", "10/s", "--throughput", "1000")
+        process.stdout.readline()
+        self.assertEqual(len(self.held()), 4)
+        process.terminate()
+        self.assertEqual(process.wait(timeout=10), 128 + signal.SIGTERM)
+
+    def test_when_every_node_is_out_it_says_so_and_doctor_too(self):
+        args = ["--service", "small", "--layout", "js53"]
+        process = self.start("next", "-n", "1000", "--rate", "10/s", "--throughput", "2048", *args)
+        process.stdout.readline()
+        self.assertEqual(len(self.held("--service", "small")), 8)
+        self.refused(1, "next", *args, "--timeout", "1s", env=self.env, says="no machine ID free")
+        result = run("doctor", "--service", "small", env=self.env)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r"(?m)^fail +nodes +service small: 0 of 8 nodes free, 8 leases out\n +-> ")
+        process.terminate()
+        self.assertEqual(process.wait(timeout=10), 128 + signal.SIGTERM)
+        self.done("next", *args, env=self.env)
+
+    def test_a_memory_table_serves_one_process(self):
+        self.assertEqual(len(set(self.lines("next", "--from", "memory:", "-n", "5000", env=self.env))), 5000)
+        self.assertEqual(self.done("leases", "--from", "memory:", env=self.env), "no leases\n")
+
+
+class Unreachable(LeaseCase):
+    def setUp(self):
+        super().setUp()
+        self.address = f"127.0.0.1:{free_port()}"
+        self.url = f"redis://user:geheim@{self.address}/0"
+
+    def test_a_closed_port_fails_within_the_timeout_and_names_the_address_only(self):
+        begin = time.monotonic()
+        said = self.refused(1, "next", "--from", self.url, "--timeout", "2s", env=self.env, says=self.address)
+        self.assertLess(time.monotonic() - begin, 4)
+        self.assertNotIn("geheim", said)
+        self.assertNotIn("geheim", self.refused(1, "leases", "--from", self.url, env=self.env, says=self.address))
+        for json_wanted in ([], ["--json"]):
+            result = run("doctor", "--from", self.url, *json_wanted, env=self.env)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(self.address, result.stdout)
+            self.assertNotIn("geheim", result.stdout + result.stderr)
+
+    def test_logins_written_wrong_are_not_shown_either(self):
+        for url in (f"redis:geheim@{self.address}", f"redis://:ge?heim@{self.address}", f"redis://geheim@{self.address}",
+                    f"redis://:geheim@x@{self.address}/zero", f"nowhere://:geheim@{self.address}?password=geheim"):
+            for args in (["next", "--timeout", "1s"], ["leases"], ["doctor"], ["doctor", "--json"]):
+                result = run(*args, "--from", url, env=self.env)
+                self.assertEqual(result.returncode, 1, (args, url))
+                self.assertNotIn("heim", result.stdout + result.stderr, (args, url))
+
+    def test_fallback_any_mints_unfenced_ids_with_a_warning(self):
+        result = run("next", "-n", "100", "--from", self.url, "--fallback", "any", "--timeout", "1s", env=self.env)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("kazahana: warning: unfenced", result.stderr)
+        self.assertNotIn("geheim", result.stderr)
+        parts = [json.loads(line) for line in self.lines("decode", "--layout", "kazahana", "--json",
+                                                         stdin=result.stdout)]
+        self.assertEqual((len(parts), {part["fallback"] for part in parts}), (100, {True}))
+
+    def test_fallback_never_and_fenced_do_not(self):
+        for fallback in ("never", "fenced"):
+            self.refused(1, "next", "--from", self.url, "--fallback", fallback, "--timeout", "1s", env=self.env,
+                         says=self.address)
+
+    def test_a_failure_that_goes_on_is_told_once(self):
+        said = self.refused(1, "next", "--from", self.url, "--timeout", "4s", env=self.env)
+        self.assertLessEqual(len(said.splitlines()), 2)
+
+    def test_a_signal_ends_it_while_nobody_answers(self):
+        process = self.start("next", "--from", self.url, "--timeout", "forever")
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=5), 128 + signal.SIGINT)
+
+
+class LeaseTable(LeaseCase):
+    def holding(self, *args):
+        process = self.start("next", "-n", "1000", "--rate", "1/s", *args)
+        process.stdout.readline()
+        return process
+
+    def test_leases_says_who_holds_what_until_when(self):
+        self.assertEqual(self.done("leases", env=self.env), "no leases\n")
+        self.assertEqual(self.done("leases", "--json", env=self.env), "")
+        web, other = self.holding("--service", "web"), self.holding()
+        header, *rows = self.lines("leases", env=self.env)
+        self.assertEqual(header.split(), ["SERVICE", "NODE", "HOLDER", "SINCE", "UNTIL", "LEFT", "TWIN", "UNTIL"])
+        stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+        for row, process, service in zip(rows, (other, web), ("default", "web")):
+            self.assertRegex(row, rf"^{service} +\d+ +host=\S+ pid={process.pid} +{stamp} +{stamp} +9m5\ds +{stamp}$")
+        self.assertEqual(len(rows), 2)
+        self.assertEqual(len(self.lines("leases", "--service", "web", env=self.env)), 2)
+        self.assertEqual(self.done("leases", "--service", "none", env=self.env), "no leases\n")
+
+    def test_json_has_no_secret_and_its_times_can_be_reckoned_with(self):
+        process = self.holding()
+        lease, = self.held()
+        self.assertEqual(set(lease), {"service", "node", "holder", "since", "until", "left_ms", "twin_until"})
+        self.assertEqual((lease["service"], lease["holder"]["pid"]), ("default", str(process.pid)))
+        self.assertTrue(590000 < lease["left_ms"] <= 600000)
+        self.assertLess(lease["since"], lease["until"])
+        self.assertLess(lease["until"], lease["twin_until"])
+        self.assertEqual(self.held("--service", "none"), [])
+
+    def test_a_source_without_a_table_says_so(self):
+        for url in ("static:7", "standalone:", "env:HOME?default=0"):
+            self.refused(1, "leases", "--from", url, env={**self.env, "HOME": "1"}, says="has no table of leases")
+        self.refused(1, "leases", "--from", "nowhere:", says="nowhere")
+        self.refused(2, "leases", "extra", says="extra")
+
+    def test_a_holder_cannot_command_the_terminal_or_break_the_json(self):
+        server = self.redis()
+        url = f"redis://127.0.0.1:{server.port}/0"
+        self.holding("--from", url)
+        lease, = self.held("--from", url)
+        holders = {'{"host":"\033[31m\u009b1m"}': {"host": "\033[31m\u009b1m"},
+                   '{"a":"\\u001b\\"x\\u00e9","b":""}': {"a": '\033"x\u00e9', "b": ""},
+                   "{}": {}, "not json": "not json", '{"a":1}': '{"a":1}', '{"a":"b"} x': '{"a":"b"} x',
+                   '{"a":"b': '{"a":"b', '{"a":"\\': '{"a":"\\', '{"a":"\\u12"}': '{"a":"\\u12"}', "{": "{",
+                   '{"a":"b",}': '{"a":"b",}'}
+        for holder, meant in holders.items():
+            server.ask("HSET", f"lease:{lease['node']}", "holder", holder)
+            self.assertEqual(self.held("--from", url)[0]["holder"], meant)
+            text = self.done("leases", "--from", url, env=self.env)
+            self.assertNotRegex(text, "[\033\u009b]")
+            self.assertEqual(len(text.splitlines()), 2)
+
+    def test_watching_through_a_pipe_prints_a_picture_a_second(self):
+        process = self.start("leases", "--watch")
+        begin = time.monotonic()
+        self.assertEqual([process.stdout.readline() for _ in range(3)], [b"no leases\n", b"\n", b"no leases\n"])
+        self.assertTrue(0.5 < time.monotonic() - begin < 5)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual((process.wait(timeout=5), process.stderr.read()), (128 + signal.SIGINT, b""))
+
+    def test_watching_ends_when_the_reader_goes_away(self):
+        process = self.start("leases", "--watch")
+        process.stdout.readline()
+        process.stdout.close()
+        self.assertEqual(process.wait(timeout=5), 1)
+
+    def test_watching_on_a_terminal_draws_over_and_puts_the_screen_back(self):
+        parent, child = pty.openpty()
+        self.addCleanup(os.close, parent)
+        self.env["TERM"] = "xterm"
+        process = self.start("leases", "--watch", stdout=child)
+        os.close(child)
+        shown = b""
+        while shown.count(b"no leases") < 2:
+            shown += os.read(parent, 4096)
+        process.send_signal(signal.SIGINT)
+        try:
+            while piece := os.read(parent, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        self.assertEqual(process.wait(timeout=5), 128 + signal.SIGINT)
+        self.assertTrue(shown.startswith(b"\033[?1049h"))
+        self.assertTrue(shown.endswith(b"\033[?1049l"))
+        self.assertEqual(shown.count(b"\033[H"), shown.count(b"no leases"))
+
+    def test_watching_survives_a_store_that_goes_away(self):
+        server = self.redis()
+        process = self.start("leases", "--watch", "--from", f"redis://127.0.0.1:{server.port}/0")
+        self.assertEqual(process.stdout.readline(), b"no leases\n")
+        server.stop()
+        self.assertIn(b"kazahana: warning: ", process.stderr.readline())
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=10), 128 + signal.SIGTERM)
+
+
+class DoctorOfTables(LeaseCase):
+    CHECKS = ["time", "steps", "sync", "clock", "timer", "reachable", "clocks", "durable", "nodes", "lease", "source",
+              "release", "layout"]
+
+    def examine(self, *args):
+        result = run("doctor", *args, "--json", env=self.env)
+        return result.returncode, {entry["check"]: entry for entry in map(json.loads, result.stdout.splitlines())}
+
+    def test_the_embedded_default_is_examined_when_no_source_is_given(self):
+        result = run("doctor", env=self.env)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+        for text in (r"ok +reachable +answers in [\d.]+ ms", r"ok +clocks ", r"ok +durable ",
+                     r"ok +nodes +service default: 8,192 of 8,192 nodes free, 0 leases out", r"ok +lease .* 10m00s",
+                     r"ok +source +the embedded default opened and minted \d+", r"ok +release ",
+                     r"ok +layout +kazahana .*2095-09-07"):
+            self.assertRegex(result.stdout, rf"(?m)^{text}")
+        self.assertEqual(self.held(), [])
+
+    def test_json_has_every_check(self):
+        status, checks = self.examine()
+        self.assertEqual((status, list(checks)), (0, self.CHECKS))
+        for check in checks.values():
+            self.assertIn(check["result"], ("ok", "warn"), check)
+
+    def test_a_service_s_own_layout_and_lease_are_told(self):
+        url = f"sqlite:{self.folder}/leases.db?lease=90s"
+        self.done("next", "--from", url, "--service", "orders", "--layout", "41-10-9@2025-01-01", env=self.env)
+        status, checks = self.examine("--from", url, "--service", "orders")
+        self.assertEqual(status, 0)
+        self.assertIn("41-10-9@2025-01-01", checks["layout"]["detail"])
+        self.assertIn("2094-09-07", checks["layout"]["detail"])
+        self.assertIn("of 512 nodes free", checks["nodes"]["detail"])
+        self.assertIn("1m30s", checks["lease"]["detail"])
+        status, checks = self.examine("--from", url, "--service", "orders", "--layout", "tsid")
+        self.assertEqual((status, checks["source"]["result"]), (1, "fail"))
+        self.assertIn("41-10-9@2025-01-01", checks["source"]["detail"])
+
+    def test_few_free_nodes_are_warned_of(self):
+        args = ["--service", "small", "--layout", "41-5-8@2026-01-01"]
+        process = self.start("next", "-n", "1000", "--rate", "10/s", "--throughput", str(15 * 256), *args)
+        process.stdout.readline()
+        status, checks = self.examine("--service", "small")
+        self.assertEqual((status, checks["nodes"]["result"]), (0, "warn"))
+        self.assertIn("1 of 16 nodes free, 15 leases out", checks["nodes"]["detail"])
+        self.assertIn("kazahana leases", checks["nodes"]["advice"])
+
+    def test_a_redis_that_forgets_is_warned_of_with_the_way_out(self):
+        server = self.redis("--appendonly", "no")
+        status, checks = self.examine("--from", f"redis://127.0.0.1:{server.port}/0")
+        self.assertEqual((status, checks["durable"]["result"]), (0, "warn"))
+        self.assertIn("appendonly is no", checks["durable"]["detail"])
+        self.assertIn("appendfsync always", checks["durable"]["advice"])
+        self.assertEqual(checks["release"]["result"], "ok")
+
+    def test_a_redis_that_keeps_what_it_granted_is_in_order(self):
+        server = self.redis("--appendonly", "yes", "--appendfsync", "always", "--requirepass", "geheim")
+        status, checks = self.examine("--from", f"redis://:geheim@127.0.0.1:{server.port}/0")
+        self.assertEqual((status, list(checks)), (0, self.CHECKS))
+        self.assertEqual(checks["durable"]["result"], "ok")
+        self.assertIn(f"redis://127.0.0.1:{server.port}/0 opened", checks["source"]["detail"])
+        status, checks = self.examine("--from", f"redis://:falsch@127.0.0.1:{server.port}/0")
+        self.assertEqual((status, checks["source"]["result"]), (1, "fail"))
+        self.assertIn("password", checks["source"]["detail"])
+        self.assertNotIn("falsch", json.dumps(checks))
+
+    def test_a_damaged_file_fails(self):
+        path = os.path.join(self.folder, "leases.db")
+        with open(path, "wb") as file:
+            file.write(b"nonsense" * 1000)
+        status, checks = self.examine("--from", f"sqlite:{path}")
+        self.assertEqual((status, checks["source"]["result"]), (1, "fail"))
+        self.assertIn(path, checks["source"]["detail"])
+
+    def test_fixed_nodes_and_standalone_are_still_examined(self):
+        self.assertEqual(self.examine("--from", "static:7")[1]["promise"]["result"], "warn")
+        source = f"static:7?state={self.folder}/mark"
+        for _ in range(2):
+            status, checks = self.examine("--from", source)
+            self.assertEqual((status, checks["source"]["result"]), (0, "ok"))
+        self.env["WORKER_ID"] = "3"
+        self.assertEqual(self.examine("--from", "env:WORKER_ID")[1]["source"]["result"], "ok")
+        self.assertEqual(self.examine("--from", "standalone:")[1]["promise"]["result"], "warn")
+        self.assertEqual(self.examine("--from", "memory:")[1]["durable"]["result"], "warn")
 
 
 class Bench(Case):
