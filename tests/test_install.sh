@@ -39,9 +39,9 @@ readelf -d "$root/hello" | grep -qE 'NEEDED.*\[libkazahana\.so\.[0-9]+\.[0-9]+\]
 
 # The static one.
 read -ra flags < <(pkg-config --cflags kazahana)
-read -ra crypto < <(PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs libcrypto)
+read -ra others < <(pkg-config --static --libs kazahana | sed "s#-L[^ ]*##g; s#-lkazahana##")
 $cc -std=gnu11 "$source_dir/examples/hello.c" -o "$root/hello-static" "${flags[@]}" \
-    "$libdir/libkazahana.a" "${crypto[@]}" -pthread
+    "$libdir/libkazahana.a" "${others[@]}" -pthread
 "$root/hello-static" >/dev/null
 
 # What the header declares is what is exported: nothing more, nothing less, nothing internal.

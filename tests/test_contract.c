@@ -1,0 +1,63 @@
+/* The suite for lease tables, over each kind that there is. Add yours to the list. */
+#include "contract.h"
+#include "sources/all.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool set_up_memory(char url[256], const char **why)
+{
+    (void)why;
+    strcpy(url, "memory:");
+    return true;
+}
+
+static void tear_down_memory(const char *url)
+{
+    (void)url;
+}
+
+static bool set_up_sqlite(char url[256], const char **why)
+{
+    char folder[] = "/tmp/kazahana-contract-XXXXXX";
+    *why = "no folder under /tmp";
+    if (!mkdtemp(folder))
+        return false;
+    snprintf(url, 256, "sqlite:%s/leases.db", folder);
+    return true;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *ftw)
+{
+    (void)info;
+    (void)kind;
+    (void)ftw;
+    return remove(path);
+}
+
+static void tear_down_sqlite(const char *url)
+{
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s", url + strlen("sqlite:"));
+    *strrchr(folder, '/') = '\0';
+    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(void)
+{
+    static const contract_kind kinds[] = {
+        {"memory", &kz__source_memory, set_up_memory, tear_down_memory, true},
+        {"sqlite", &kz__source_sqlite, set_up_sqlite, tear_down_sqlite, true},
+    };
+    size_t count = sizeof kinds / sizeof kinds[0];
+    int failed = 0;
+    for (size_t i = 0; i < count; i++)
+        failed += contract_run(&kinds[i]);
+    for (size_t i = 1; i < count; i++)
+        if (kinds[i].injected_clock)
+            failed += contract_compare(&kinds[0], &kinds[i]);
+    return failed != 0;
+}
