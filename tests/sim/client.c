@@ -157,6 +157,7 @@ static void bring_up(world *w, client *c)
         keeper->held = malloc(c->old_count * sizeof *keeper->held);
         memcpy(keeper->held, c->old, c->old_count * sizeof *keeper->held);
         keeper->held_count = keeper->held_room = c->old_count;
+        c->gen->held_memory = keeper->held;
         keeper->renew_boot_ms = boot_ns(c) / MS + 200;
         const kz_lease *lease = &keeper->held[0].lease;
         c->gen->layout.epoch_ms = lease->epoch_ms;
@@ -214,10 +215,16 @@ static void fork_client(world *w, client *parent)
     } else {
         *mine = *theirs;
         mine->rects = malloc((theirs->rect_room + 1) * sizeof *mine->rects);
-        memcpy(mine->rects, theirs->rects, theirs->rect_count * sizeof *mine->rects);
+        if (theirs->rect_count)
+            memcpy(mine->rects, theirs->rects, theirs->rect_count * sizeof *mine->rects);
         mine->keeper.held = malloc((theirs->keeper.held_room + 1) * sizeof *mine->keeper.held);
-        memcpy(mine->keeper.held, theirs->keeper.held, theirs->keeper.held_count * sizeof *mine->keeper.held);
+        if (theirs->keeper.held_count)
+            memcpy(mine->keeper.held, theirs->keeper.held, theirs->keeper.held_count * sizeof *mine->keeper.held);
         mine->keeper.in_flight = false;
+        free(child->gen->rects_memory);
+        free(child->gen->held_memory);
+        child->gen->rects_memory = mine->rects;
+        child->gen->held_memory = mine->keeper.held;
         child->gen->layout = parent->gen->layout;
         child->gen->slot_bits = parent->gen->slot_bits;
         child->gen->epoch_ns = parent->gen->epoch_ns;
