@@ -136,15 +136,23 @@ static void plan_handover(kz__keeper *keeper, int64_t boot_ms, int64_t now_ms, u
     }
 }
 
-kz_status kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_ms, int64_t now_ms,
-                             uint64_t random, kz_error *err)
+kz_status kz__keeper_check_generation(kz__keeper *keeper, uint64_t generation, kz_error *err)
 {
-    if (grant->generation && grant->generation < keeper->generation)
+    if (!generation)
+        return KZ_OK;
+    if (generation < keeper->generation)
+        keeper->went_back = true;
+    if (keeper->went_back)
         return kz__fail(err, KZ_STORE,
                         "the source went back in time: its generation was %" PRIu64 " and is %" PRIu64 ". It lost what "
-                        "it had promised; find out why before it grants again",
-                        keeper->generation, grant->generation);
-    keeper->generation = grant->generation;
+                        "it had promised; find out why, then start again",
+                        keeper->generation, generation);
+    keeper->generation = generation;
+    return KZ_OK;
+}
+
+void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_ms, int64_t now_ms, uint64_t random)
+{
     keeper->in_flight = keeper->repeat = keeper->needed = false;
     keeper->failures = 0;
     keeper->retry_boot_ms = 0;
@@ -154,7 +162,6 @@ kz_status kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t 
     for (size_t i = 0; i < grant->count; i++)
         keeper->held[keeper->held_count++] = (kz__held){.lease = grant->leases[i]};
     plan_handover(keeper, boot_ms, now_ms, random);
-    return KZ_OK;
 }
 
 /* The longest pause that still leaves a try before the last live window ends. */
@@ -164,7 +171,9 @@ static int64_t patience_ms(const kz__keeper *keeper, int64_t now_ms)
     for (size_t i = 0; i < keeper->held_count; i++)
         if (keeper->held[i].lease.expired_ms - now_ms > left_ms)
             left_ms = keeper->held[i].lease.expired_ms - now_ms;
-    return left_ms / 2 > keeper->retry_initial_ms ? left_ms / 2 : keeper->retry_max_ms;
+    if (left_ms <= 0)
+        return keeper->retry_max_ms;
+    return left_ms / 2 > keeper->retry_initial_ms ? left_ms / 2 : keeper->retry_initial_ms;
 }
 
 void kz__keeper_failed(kz__keeper *keeper, kz_status status, int64_t boot_ms, int64_t now_ms, uint64_t random)

@@ -39,6 +39,7 @@ typedef struct kz__keeper {
     uint32_t asked; /* its throughput */
     uint8_t request_id[KZ_REQUEST_ID_SIZE];
     uint64_t generation; /* the highest seen */
+    bool went_back;      /* the source showed a lower one: it is not believed any more */
 } kz__keeper;
 
 typedef enum kz__deed {
@@ -61,9 +62,12 @@ typedef struct kz__task {
 void kz__keeper_plan(kz__keeper *keeper, int64_t boot_ms, int64_t now_ms, uint32_t used_per_ms,
                      const uint64_t random[static 2], kz__task *task);
 
-/* The answer to the acquire in flight. keeper->held must have room for it. KZ_STORE: the source went back in time. */
-kz_status kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_ms, int64_t now_ms,
-                             uint64_t random, kz_error *err);
+/* Is the source's generation at least what it was? KZ_STORE: it went back in time, and what it promised is lost; once
+ * seen, that stays so. 0 says nothing. */
+kz_status kz__keeper_check_generation(kz__keeper *keeper, uint64_t generation, kz_error *err);
+
+/* The answer to the acquire in flight, whose generation was checked. keeper->held must have room for it. */
+void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_ms, int64_t now_ms, uint64_t random);
 
 /* The acquire or sync in flight failed. */
 void kz__keeper_failed(kz__keeper *keeper, kz_status status, int64_t boot_ms, int64_t now_ms, uint64_t random);

@@ -15,6 +15,21 @@
 
 /* ------------------------------------------------------------------------------------------------- setting up */
 
+/* Who holds the leases, for people: this process, also after a fork. */
+static void set_holder(kz_generator *gen)
+{
+    if (gen->options.meta) {
+        snprintf(gen->holder, sizeof gen->holder, "%s", gen->options.meta);
+        return;
+    }
+    char host[65] = "unknown";
+    gethostname(host, sizeof host - 1);
+    for (char *c = host; *c; c++)
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20)
+            *c = '_';
+    snprintf(gen->holder, sizeof gen->holder, "{\"host\":\"%s\",\"pid\":\"%ld\"}", host, (long)getpid());
+}
+
 kz_status kz__generator_init(kz_generator *gen, kz_error *err)
 {
     kz__hot *hot = gen->hot;
@@ -43,6 +58,7 @@ kz_status kz__generator_init(kz_generator *gen, kz_error *err)
                                .sync_every_ms = gen->wall_clock ? 0 : SYNC_EVERY_MS};
     hot->ticks = o->use_clock ? KZ__TICKS_OFF : o->clock == KZ_CLOCK_COARSE ? KZ__TICKS_COARSE : kz__precise_ticks();
     kz__tick_rate_init(&hot->rate, hot->ticks);
+    set_holder(gen);
     hot->alive = gen->started = true;
     return kz__keeping_rebuild(gen, err);
 }
@@ -62,20 +78,6 @@ static char *copy_text(const char *text, bool *failed)
     return copy;
 }
 
-/* Who holds the leases, for people. */
-static char *make_holder(const kz_options *options)
-{
-    if (options->meta)
-        return strdup(options->meta);
-    char host[65] = "unknown", holder[KZ_HOLDER_SIZE];
-    gethostname(host, sizeof host - 1);
-    for (char *c = host; *c; c++)
-        if (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20)
-            *c = '_';
-    snprintf(holder, sizeof holder, "{\"host\":\"%s\",\"pid\":\"%ld\"}", host, (long)getpid());
-    return strdup(holder);
-}
-
 static void free_generator(kz_generator *gen)
 {
     kz__page_free(gen->hot, sizeof *gen->hot);
@@ -84,7 +86,6 @@ static void free_generator(kz_generator *gen)
     free((char *)gen->options.service);
     free((char *)gen->options.layout);
     free((char *)gen->options.meta);
-    free(gen->holder);
     free(gen->answer);
     free(gen);
 }
@@ -99,7 +100,6 @@ kz_status kz__generator_new(kz_generator **out, const kz_options *options, const
     gen->options.service = copy_text(options->service, &failed);
     gen->options.layout = copy_text(options->layout, &failed);
     gen->options.meta = copy_text(options->meta, &failed);
-    gen->holder = make_holder(options);
     gen->answer = calloc(1, sizeof *gen->answer);
     gen->clock = options->use_clock ? *options->use_clock : kz__machine_clock;
     gen->policy = (kz__policy){options->backward, options->max_backward_ms, options->max_ahead_ms};
@@ -109,8 +109,8 @@ kz_status kz__generator_new(kz_generator **out, const kz_options *options, const
     kz__generator_set_layout(gen, &facts->layout);
     gen->layout_known = options->layout || gen->wall_clock || options->fallback == KZ_FALLBACK_ANY;
     void *page = NULL;
-    kz_status status = failed || !gen->holder || !gen->answer ? kz__fail(err, KZ_NO_MEMORY, "no memory for a generator")
-                                                              : kz__page_new(&page, sizeof *gen->hot, err);
+    kz_status status = failed || !gen->answer ? kz__fail(err, KZ_NO_MEMORY, "no memory for a generator")
+                                              : kz__page_new(&page, sizeof *gen->hot, err);
     gen->hot = page;
     if (status == KZ_OK)
         status = kz__generator_init(gen, err);

@@ -73,7 +73,7 @@ struct kz_generator {
     kz__policy policy;
     kz_fallback fallback;
     kz_options options; /* its texts belong to the generator */
-    char *holder;
+    char holder[KZ_HOLDER_SIZE];
     kz_clock clock;
     pthread_t keeper_thread;
     kz__rect *rects_memory; /* what hot->rects and hot->keeper.held point to: a child finds those zeroed */

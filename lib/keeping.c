@@ -41,11 +41,15 @@ static kz_status make_room(kz_generator *gen, size_t count, kz_error *err)
     kz__hot *hot = gen->hot;
     if (count <= hot->rect_room)
         return KZ_OK;
-    kz__rect *grown = realloc(hot->rects, 2 * count * sizeof *grown);
+    kz__rect *grown = malloc(2 * count * sizeof *grown), *old = hot->rects;
     if (!grown)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for %zu rectangles", count);
+    if (hot->rect_count)
+        memcpy(grown, old, hot->rect_count * sizeof *grown);
+    /* In this order: a child forked in between must not find a pointer to what was freed. */
     hot->rects = gen->rects_memory = grown;
     hot->rect_room = 2 * count;
+    free(old);
     return KZ_OK;
 }
 
@@ -173,11 +177,14 @@ static kz_status make_held_room(kz_generator *gen, size_t more, kz_error *err)
     size_t count = keeper->held_count + more;
     if (count <= keeper->held_room)
         return KZ_OK;
-    kz__held *grown = realloc(keeper->held, 2 * count * sizeof *grown);
+    kz__held *grown = malloc(2 * count * sizeof *grown), *old = keeper->held;
     if (!grown)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for %zu leases", count);
+    if (keeper->held_count)
+        memcpy(grown, old, keeper->held_count * sizeof *grown);
     keeper->held = gen->held_memory = grown;
     keeper->held_room = 2 * count;
+    free(old);
     return KZ_OK;
 }
 
@@ -185,40 +192,6 @@ static kz_status make_held_room(kz_generator *gen, size_t more, kz_error *err)
 static void forget_readings(kz_generator *gen)
 {
     gen->hot->reading_ms = gen->hot->high_ms = kz__ms(kz__id_ns(gen));
-}
-
-static kz_status take_over(kz_generator *gen, const kz_grant *grant, kz_error *err)
-{
-    kz__hot *hot = gen->hot;
-    kz__keeper *keeper = &hot->keeper;
-    if (grant->count == 0 || grant->count > KZ_GRANT_LEASES_MAX)
-        return kz__fail(err, KZ_STORE, "the source answered with %zu leases", grant->count);
-    kz_status status = KZ_OK;
-    for (size_t i = 0; i < grant->count && status == KZ_OK; i++)
-        status = check_layout(gen, &grant->leases[i], err);
-    if (status == KZ_OK)
-        status = make_held_room(gen, grant->count, err);
-    if (status == KZ_OK)
-        status = make_room(gen, 2 * (keeper->held_count + grant->count) + 1, err);
-    if (status)
-        return status;
-    bool widening = keeper->widening;
-    status = kz__keeper_granted(keeper, grant, boot_ms(gen), source_ms(gen), kz__draw(hot), err);
-    if (status)
-        return status;
-    if (!gen->layout_known) {
-        adopt_layout(gen, &grant->leases[0]);
-        forget_readings(gen);
-    }
-    if (!widening)
-        hot->use_peak = 0;
-    hot->acquired += grant->count;
-    if (hot->floor < grant->resume && !hot->run_active) {
-        hot->floor = grant->resume;
-        hot->resume_ms = (int64_t)((grant->resume - 1) >> gen->slot_bits) + 1;
-        hot->grace_ms = grant->grace_ms;
-    }
-    return kz__keeping_rebuild(gen, err);
 }
 
 static void note_time(kz_generator *gen, const kz_grant *grant)
@@ -237,6 +210,51 @@ static void note_time(kz_generator *gen, const kz_grant *grant)
         forget_readings(gen);
 }
 
+/* Nothing of an answer is used before all of it was looked at. */
+static kz_status check_answer(kz_generator *gen, const kz_grant *grant, kz_error *err)
+{
+    if (grant->count == 0 || grant->count > KZ_GRANT_LEASES_MAX)
+        return kz__fail(err, KZ_STORE, "the source answered with %zu leases", grant->count);
+    if (grant->source_ms < 0 || grant->source_ms > INT64_C(253402300799999))
+        return kz__fail(err, KZ_STORE, "the source answered with the time %" PRId64 ", which makes no sense",
+                        grant->source_ms);
+    for (size_t i = 0; i < grant->count; i++) {
+        kz_status status = check_layout(gen, &grant->leases[i], err);
+        if (status)
+            return status;
+    }
+    return kz__keeper_check_generation(&gen->hot->keeper, grant->generation, err);
+}
+
+static kz_status take_over(kz_generator *gen, const kz_grant *grant, kz_error *err)
+{
+    kz__hot *hot = gen->hot;
+    kz__keeper *keeper = &hot->keeper;
+    kz_status status = check_answer(gen, grant, err);
+    if (status == KZ_OK)
+        status = make_held_room(gen, grant->count, err);
+    if (status == KZ_OK)
+        status = make_room(gen, 2 * (keeper->held_count + grant->count) + 1, err);
+    if (status)
+        return status;
+    note_time(gen, grant);
+    bool widening = keeper->widening;
+    kz__keeper_granted(keeper, grant, boot_ms(gen), source_ms(gen), kz__draw(hot));
+    if (!gen->layout_known) {
+        adopt_layout(gen, &grant->leases[0]);
+        forget_readings(gen);
+    }
+    if (!widening)
+        hot->use_peak = 0;
+    hot->acquired += grant->count;
+    if (hot->floor < grant->resume && !hot->run_active) {
+        hot->floor = grant->resume;
+        hot->resume_ms = (int64_t)((grant->resume - 1) >> gen->slot_bits) + 1;
+        hot->grace_ms = grant->grace_ms;
+    }
+    return kz__keeping_rebuild(gen, err);
+}
+
 kz_status kz__keeping_done(kz_generator *gen, const kz__errand *errand, kz_status status, const kz_grant *grant,
                            kz_error *err)
 {
@@ -247,10 +265,8 @@ kz_status kz__keeping_done(kz_generator *gen, const kz__errand *errand, kz_statu
     pthread_mutex_lock(&hot->lock);
     switch (errand->task.deed) {
     case KZ__ACQUIRE:
-        if (status == KZ_OK) {
-            note_time(gen, grant);
+        if (status == KZ_OK)
             status = take_over(gen, grant, &why);
-        }
         if (status) {
             kz__keeper_failed(&hot->keeper, status, boot_ms(gen), source_ms(gen), kz__draw(hot));
             hot->keeper_error = why;
@@ -259,6 +275,8 @@ kz_status kz__keeping_done(kz_generator *gen, const kz__errand *errand, kz_statu
         break;
     case KZ__SYNC:
         if (status == KZ_OK)
+            status = kz__keeper_check_generation(&hot->keeper, grant->generation, &why);
+        if (status == KZ_OK && grant->source_ms > 0 && grant->source_ms <= INT64_C(253402300799999))
             note_time(gen, grant);
         kz__keeper_finished(&hot->keeper, boot_ms(gen));
         break;
