@@ -1,10 +1,13 @@
 # The front door. Meson builds (build/); this only says the common things shortly.
 #   DESTDIR, PREFIX    for install           FUZZ_SECONDS, FUZZ_TARGETS    for fuzz
-#   BENCH_ARGS         for bench             PACKAGES=no                   never install packages
+#   BENCH_ARGS         for bench             SEEDS, FIRST                  for sim
+#   PACKAGES=no        never install packages
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 BENCH_ARGS ?=
+SEEDS ?= 20000
+FIRST ?= 1
 PACKAGES ?= yes
 PREFIX ?= /usr/local
 
@@ -14,7 +17,7 @@ else
 install_packages = @scripts/install-packages
 endif
 
-.PHONY: help build run test bench fuzz lint format install clean
+.PHONY: help build run test sim model bench fuzz lint format install clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -27,15 +30,25 @@ build: ## The program build/kazahana and the libraries beside it; installs missi
 	@scripts/configure build
 	@ninja -C build
 
-run: ## Build, then mint a few IDs and decode them
+run: ## Build, then mint a few IDs, show who holds the lease, take one apart
 	$(install_packages) build
 	@scripts/configure build >/dev/null
 	@ninja -C build --quiet
 	@scripts/demo build/kazahana
 
-test: ## Everything: lint, all suites, again under ASan and UBSan, threads under TSan
+test: ## Everything: lint, all suites, again under ASan and UBSan, threads and leases under TSan
 	$(install_packages) build test
 	@scripts/run-tests
+
+sim: ## The simulator over SEEDS seeds (20000) from FIRST (1) on
+	$(install_packages) build
+	@scripts/configure build >/dev/null
+	@ninja -C build --quiet tests/sim/sim
+	build/tests/sim/sim --seeds $(SEEDS) --first $(FIRST)
+
+model: ## The larger models, exhaustively: minutes, and a few GB
+	$(install_packages) build test
+	model/run --large
 
 bench: ## The speed goals with the measured ratios beside them
 	$(install_packages) build test

@@ -7,21 +7,22 @@
  *
  *     kz_generator *gen;
  *     kz_error err;
- *     if (kz_open(&gen, "static:7", NULL, &err)) { fprintf(stderr, "%s\n", err.message); return 1; }
+ *     if (kz_open(&gen, NULL, NULL, &err)) { fprintf(stderr, "%s\n", err.message); return 1; }
  *     kz_id id;
  *     if (kz_next(gen, &id) == KZ_OK) printf("%" PRIu64 "\n", id);
  *     kz_close(gen);
  *
  * Contents:
  *   1. Status and errors          5. Texts                     8. Strictly increasing nanoseconds, and UUIDs of them
- *   2. Simple calls               6. Bytes                     9. Sources of one's own
- *   3. Explicit calls, options    7. External IDs             10. Caveats: fork, signals, sleep, clones, late IDs
- *   4. Layouts and decoding
+ *   2. Simple calls               6. Bytes                     9. Sources: writing one, looking at one
+ *   3. Explicit calls, options    7. External IDs             10. Caveats: threads, fork, signals, late IDs, clones,
+ *   4. Layouts and decoding                                       stores that forget
  *
  * Conventions. Every call that can fail returns a kz_status and gives its value through a pointer. On any status but
  * KZ_OK the outputs are untouched and nothing has changed, unless the call says otherwise. A kz_error pointer may be
  * NULL. Times are Unix milliseconds (`unix_ms`) or nanoseconds (`unix_ns`), UTC; units stand last in a name. Calls on
- * one generator may come from any number of threads at once. Functions marked `_free` or `_close` accept NULL.
+ * one generator may come from any number of threads at once; section 10 says more. Functions marked `_free` or `_close`
+ * accept NULL.
  *
  * Everything here is since 0.1 unless it says otherwise. Until 1.0 the soname carries the minor version.
  */
@@ -117,46 +118,79 @@ typedef struct kz_generator kz_generator;
 typedef struct kz_options kz_options;
 typedef struct kz_layout kz_layout;
 
-/* Opens a generator on the source that `url` names:
+/* Opens a generator on the source that `url` names. Lease tables give it a place in the ID space that nobody else has,
+ * for a time, and the next one before that time is over:
+ *
+ *     NULL                          the embedded default: sqlite:$XDG_STATE_HOME/kazahana/leases.db, with
+ *                                   ~/.local/state where that is unset, and /var/lib for root then
+ *     sqlite:/path/leases.db        a table in a file on a local disk, for all processes of a machine
+ *     redis://[[user]:pass@]host[:port][/db]
+ *                                   a table in Redis, for many machines. It must not forget: appendonly yes and
+ *                                   appendfsync always. ?prefix=p goes before every key; a cluster wants a {tag} in it
+ *     rediss://...                  the same with TLS; ?cacert=/path, or ?insecure=1 to check nothing
+ *     memory:                       one table for the process, which ends with it
+ *
+ * They also take ?lease=10min (100ms to 7d: how long a lease lasts in a service that does not exist yet), ?service=name
+ * (instead of the option) and ?amnesia=quarantine (a table that is made anew grants nothing for four leases' time, so
+ * that all that was forgotten has ended). The others:
  *
  *     static:7                      node 7, for ever; nobody else may use that number
  *     static:7?state=/path/file     the same, and a restart after the clock was set back cannot repeat an ID
  *     env:WORKER_ID                 the node from an environment variable; also with ?default=0 and &state=
- *     standalone:                   no coordinator: unfenced fallback IDs, which promise nothing (section 9)
+ *     standalone:                   no coordinator: unfenced fallback IDs, which promise nothing (section 10)
  *
- * `options` may be NULL for the defaults. The URL and the options are copied.
+ * `options` may be NULL for the defaults. The URL and the options are copied. With a lease table it waits for the first
+ * lease up to timeout_ms, and then fails, unless fallback = any.
  *
- * KZ_INVALID         the URL, an option or the layout is wrong; the message says which
- * KZ_UNSUPPORTED     no such kind of source in this build, or a layout that can only be decoded
- * KZ_IN_USE          this process has a generator on that node and layout, or some process has the state file locked
- * KZ_STATE           the state file is damaged, belongs to another node or layout, or cannot be written
- * KZ_NO_PROVIDER     standalone: with fallback = never
+ * KZ_INVALID             the URL, an option or the layout is wrong; the message says which
+ * KZ_UNSUPPORTED         no such kind of source in this build, or a layout that can only be decoded
+ * KZ_LEASE_ACQUISITION   no lease was to be had. err->cause is KZ_UNAVAILABLE (nobody answers, or nothing is granted
+ *                        for a while: try again later), KZ_NO_FREE_NODE (all are out: wait, or use a layout with more
+ *                        node bits), or one of the next two
+ * KZ_MISMATCH            the service has another layout than the option: leave the option out, or use another service
+ * KZ_STORE               the file or the server can be reached, but not used as a lease table: damaged, not allowed, no
+ *                        password, older than what was seen before. Asking again does not help; the message does
+ * KZ_UNAVAILABLE         a table that has to be looked at first is locked by others for too long: try again
+ * KZ_IN_USE              this process has a generator on that fixed node and layout, or some process has locked the
+ *                        state file
+ * KZ_STATE               the state file is damaged, belongs to another node or layout, or cannot be written
+ * KZ_NO_PROVIDER         standalone: with fallback = never
+ * KZ_FORKED              a process made by clone, not fork, while its parent had the lease file open (section 10)
  * KZ_NO_MEMORY, KZ_SYSTEM
+ *
+ * Starts a thread, the keeper, on lease tables and with state= (section 10).
  */
 KZ_API KZ_MUST_CHECK kz_status kz_open(kz_generator **gen, const char *url, const kz_options *options, kz_error *err);
 
 /* The next ID: larger than every ID this generator gave before, on whatever thread. Sleeps when it has to, for
- * timeout_ms at the most: when the slots of this millisecond are used up (to the next millisecond, never longer), or
- * when the clock went back and the policy is to wait. Makes no system call otherwise.
+ * timeout_ms at the most: when the slots of this millisecond are used up (to the next millisecond, never longer), when
+ * nothing is held (until the keeper has a lease), or when the clock went back and the policy is to wait. Otherwise it
+ * makes no system call, and it never talks to a source: the keeper does.
  *
- * KZ_TIMEOUT          nothing to be had within timeout_ms
- * KZ_CLOCK_BACKWARD   the clock is behind the last ID by more than the policy waits for: kz_mint says by how much
- * KZ_BEFORE_EPOCH     the clock is before the layout's epoch: set the clock, or choose a layout
- * KZ_OVERFLOW         the layout's time field has run out: move to a layout with more time bits or a later epoch
- * KZ_FORKED           the parent process opened this generator: open one of your own (section 9)
- * KZ_STATE            the state file could not be written in time, and the mark on disk has been reached
+ * KZ_TIMEOUT             nothing to be had within timeout_ms
+ * KZ_LEASE_ACQUISITION   lease and twin are over, and the keeper got no other: kz_mint tells the cause. The keeper goes
+ *                        on trying, so a later call may succeed
+ * KZ_CLOCK_BACKWARD      the clock is behind the last ID by more than the policy waits for: kz_mint says by how much
+ * KZ_BEFORE_EPOCH        the clock is before the layout's epoch: set the clock, or choose a layout
+ * KZ_OVERFLOW            the layout's time field has run out: move to a layout with more time bits or a later epoch
+ * KZ_FORKED              the parent process opened this generator, and its source has no other place for this one: open
+ *                        a generator here (section 10)
+ * KZ_STATE               the state file could not be written in time, and the mark on disk has been reached
+ * KZ_SYSTEM, KZ_NO_MEMORY   in a forked child only, where the first call starts a keeper
  */
 KZ_API KZ_MUST_CHECK kz_status kz_next(kz_generator *gen, kz_id *id);
 
-/* The same, but never sleeps: KZ_AGAIN where kz_next would. For event loops. */
+/* The same, but never sleeps: KZ_AGAIN where kz_next would, also while a forked child waits for its first lease. For
+ * event loops: set a timer and ask again. KZ_LEASE_ACQUISITION also means to ask again, a good deal later. */
 KZ_API KZ_MUST_CHECK kz_status kz_try_next(kz_generator *gen, kz_id *id);
 
 /* `count` IDs in increasing order, larger than all before; other threads' IDs may lie between them. timeout_ms bounds
  * the whole call. On an error no element of `ids` may be used: IDs taken until then are lost, not given again. */
 KZ_API KZ_MUST_CHECK kz_status kz_next_batch(kz_generator *gen, kz_id *ids, size_t count);
 
-/* Gives back what the generator holds and frees it. No other call on it may be under way or come after. In a forked
- * child it only frees the child's copy. NULL is allowed. */
+/* Gives back what the generator holds, ends the keeper and frees it. No other call on it may be under way or come
+ * after. May take as long as one exchange with the source; leases that could not be given back end by themselves. In a
+ * child that has not minted with it, it only frees the child's copy. NULL is allowed. */
 KZ_API void kz_close(kz_generator *gen);
 
 /* ---------------------------------------------------------------------------------------------------------------------
@@ -164,19 +198,21 @@ KZ_API void kz_close(kz_generator *gen);
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* What kz_next, kz_try_next and kz_next_batch are short for: `count` IDs within `timeout_ms` (0: never sleep; negative:
- * no limit), with the particulars of a failure in `err`. A wait for the clock that the timeout does not cover fails at
- * once with KZ_CLOCK_BACKWARD, and limit_ms is the timeout then. */
+ * no limit), with the particulars of a failure in `err`: the cause of KZ_LEASE_ACQUISITION, the amount of
+ * KZ_CLOCK_BACKWARD. A wait for the clock that the timeout does not cover fails at once with KZ_CLOCK_BACKWARD, and
+ * limit_ms is the timeout then. Statuses as kz_next, and KZ_AGAIN with a timeout of 0. */
 KZ_API KZ_MUST_CHECK kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err);
 
 /* May IDs be minted without a lease? Every such ID shows it in its top node bit. */
 typedef enum kz_fallback {
     KZ_FALLBACK_NEVER = 0,
-    KZ_FALLBACK_FENCED = 1, /* only from a window that the source granted with the lease: as safe as a lease */
+    KZ_FALLBACK_FENCED = 1, /* only from the twin, a window granted together with the lease: as safe as a lease */
     KZ_FALLBACK_ANY = 2     /* then random ones too, which promise nothing: at 1,000 a second in all, 58 % to have a
                                twin within the hour */
 } kz_fallback;
 
-/* What to do when the clock is behind the last ID. */
+/* What to do when the clock is behind the last ID. With a lease table that clock is the table's, carried on by a clock
+ * that never jumps: setting the machine's wall clock plays no part. */
 typedef enum kz_backward {
     KZ_BACKWARD_FAIL = 0,   /* KZ_CLOCK_BACKWARD at once */
     KZ_BACKWARD_WAIT = 1,   /* sleep up to max_backward_ms, KZ_CLOCK_BACKWARD beyond */
@@ -205,7 +241,7 @@ typedef struct kz_clock {
 
 typedef enum kz_log_level { KZ_LOG_ERROR = 0, KZ_LOG_WARNING = 1, KZ_LOG_INFO = 2 } kz_log_level;
 
-/* Called from any thread, never while a lock of the library is held. `message` is one line. */
+/* Called from any thread, the keeper's too, never while a lock of the library is held. `message` is one line. */
 typedef void (*kz_log_fn)(void *ctx, kz_log_level level, const char *message);
 
 struct kz_options {
@@ -235,10 +271,12 @@ struct kz_options {
 /* Fills in the defaults noted above. Call it before setting fields. */
 KZ_API void kz_options_init(kz_options *options);
 
-/* The layout of the IDs it mints: the lease's, else the option's, else the source's default. */
+/* The layout of the IDs it mints: the lease's, else the option's, else the source's default. The division between node
+ * and sequence may differ from lease to lease; epoch, time bits and their sum never do. */
 KZ_API void kz_generator_layout(kz_generator *gen, kz_layout *layout);
 
-/* What a generator did and where it stands. An ID that a race between threads lost is counted as given. */
+/* What a generator did and where it stands. An ID that a race between threads lost is counted as given. In a forked
+ * child that took leases of its own everything counts from there. */
 typedef struct kz_stats {
     size_t struct_size;
     uint64_t ids_leased;           /* by kind: from a lease or a fixed node */
@@ -260,8 +298,9 @@ typedef struct kz_stats {
     int64_t window_end_unix_ms; /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
 } kz_stats;
 
+/* Call it before kz_stats_get. */
 KZ_API void kz_stats_init(kz_stats *stats);
-/* KZ_INVALID if struct_size was not set by kz_stats_init; KZ_FORKED. */
+/* KZ_INVALID if struct_size was not set by kz_stats_init; KZ_FORKED in a child that has not minted with it. */
 KZ_API KZ_MUST_CHECK kz_status kz_stats_get(kz_generator *gen, kz_stats *stats);
 
 /* ---------------------------------------------------------------------------------------------------------------------
@@ -309,6 +348,7 @@ typedef struct kz_layout_facts {
     int64_t negative_unix_ms; /* ... from this instant on */
 } kz_layout_facts;
 
+/* Fills in the facts; does not fail. */
 KZ_API void kz_layout_describe(const kz_layout *layout, kz_layout_facts *facts);
 
 typedef struct kz_parts {
@@ -328,7 +368,7 @@ KZ_API KZ_MUST_CHECK kz_status kz_max_id(const kz_layout *layout, int64_t unix_m
 #define KZ_TIME_TEXT_SIZE 32
 
 /* `2026-01-01T00:00:00.000Z`, and back: also a date alone, fewer or no decimals, an offset such as `+09:00`, or Unix
- * milliseconds as plain digits (an optional leading minus). */
+ * milliseconds as plain digits (an optional leading minus). KZ_INVALID: the message says what is wrong. */
 KZ_API void kz_time_text(int64_t unix_ms, char text[KZ_AT_LEAST(KZ_TIME_TEXT_SIZE)]);
 KZ_API KZ_MUST_CHECK kz_status kz_time_parse(const char *text, int64_t *unix_ms, kz_error *err);
 
@@ -357,6 +397,7 @@ KZ_API KZ_MUST_CHECK kz_status kz_text_parse(const char *text, kz_form form, kz_
  * 6. Bytes: big-endian, so that they sort like the number
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/* Neither fails. */
 KZ_API void kz_id_to_bytes(kz_id id, uint8_t bytes[KZ_AT_LEAST(8)]);
 KZ_API kz_id kz_id_from_bytes(const uint8_t bytes[KZ_AT_LEAST(8)]);
 
@@ -378,6 +419,7 @@ KZ_API KZ_MUST_CHECK kz_status kz_external_keys_parse(kz_external_keys **keys, c
                                                       kz_error *err);
 /* The same from a file of at most 64 KiB. KZ_SYSTEM: it cannot be read. */
 KZ_API KZ_MUST_CHECK kz_status kz_external_keys_load(kz_external_keys **keys, const char *path, kz_error *err);
+/* Wipes and frees them. NULL is allowed. */
 KZ_API void kz_external_keys_free(kz_external_keys *keys);
 
 /* `keys` NULL: the mixer. Any number of threads may share the keys. */
@@ -426,17 +468,18 @@ KZ_API bool kz_monouuid_valid(const kz_uuid *uuid);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_parse(const kz_uuid *uuid, uint32_t *node, int64_t *unix_ns, kz_error *err);
 /* The smallest UUID of this kind at an instant, whatever its node: for range scans. KZ_INVALID: before 1970. */
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min(int64_t unix_ns, kz_uuid *uuid, kz_error *err);
-/* Any UUID as 36 characters in lower case, and back (either case). */
+/* Any UUID as 36 characters in lower case, and back (either case). KZ_INVALID: not a UUID, and why. */
 KZ_API void kz_uuid_text(const kz_uuid *uuid, char text[KZ_AT_LEAST(KZ_UUID_TEXT_SIZE)]);
 KZ_API KZ_MUST_CHECK kz_status kz_uuid_from_text(const char *text, kz_uuid *uuid, kz_error *err);
 
 /* ---------------------------------------------------------------------------------------------------------------------
- * 9. Sources of one's own
+ * 9. Sources: writing one, looking at one
  *
  * A source grants leases: rectangles, a block of slots times a span of time. The library's own sources are written to
  * this interface too. What a source must promise: no two leases it ever granted overlap, and it remembers that before
  * it answers; a lease is half open, [created, expired); its time never goes back; a release names a lease by its
- * secret, and the slots are granted again only for times after the release's timestamp.
+ * secret, and the slots are granted again only for times after the release's timestamp. Uniqueness rests on this and on
+ * nothing else, so a source that cannot keep it says so in `durable` and `note` of its health.
  * ------------------------------------------------------------------------------------------------------------------ */
 
 #define KZ_SECRET_SIZE      65 /* up to 64 characters and a terminating zero */
@@ -528,8 +571,13 @@ typedef struct kz_source_facts {
     double renew_at;  /* the part of a window after which the next is asked for; 0: as the generator's options say */
 } kz_source_facts;
 
-/* A kind of source. Calls on one open source never overlap. All may block, none is made by a thread that mints. On
- * failure the outputs are untouched. All but open and close may be NULL. */
+/* A kind of source. Calls on one open source never overlap, calls on two may. All may block, none is made by a thread
+ * that mints: kz_open makes them until the first lease is there, then the keeper. On failure the outputs are untouched
+ * and `err` is filled. All but open and close may be NULL; without acquire there are unfenced IDs only.
+ *
+ * What a failed acquire means to the keeper: KZ_UNAVAILABLE, the fate of the request is unknown, so the same request_id
+ * is asked again; any other status, nothing was granted, and the next try is a new request. kz_open waits and tries
+ * again after KZ_UNAVAILABLE only. A release that gives KZ_NOT_FOUND counts as done. */
 typedef struct kz_source_ops {
     size_t struct_size;
     const char *scheme; /* "redis": URLs that begin with "redis:" */
@@ -544,44 +592,78 @@ typedef struct kz_source_ops {
     void (*close)(void *source, bool forked);
 } kz_source_ops;
 
-/* Adds a kind of source. KZ_IN_USE: the scheme exists. Register before opening, from one thread. `ops` is kept. */
+/* Adds a kind of source. KZ_IN_USE: the scheme exists. KZ_INVALID: struct_size, scheme, open or close is missing.
+ * KZ_UNSUPPORTED: there are 64 kinds already. Register before opening, from one thread. `ops` is kept, not copied. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_register(const kz_source_ops *ops, kz_error *err);
 
 /* The hex HMAC-SHA256 that a release carries. */
 KZ_API void kz_release_sign(const char *secret, uint32_t id, int64_t timestamp_ms,
                             char signature[KZ_AT_LEAST(KZ_SIGNATURE_SIZE)]);
 
-/* Looking at a source without minting: for tools. `url` NULL: the embedded default. */
+/* A source without a generator: for tools. `url` as for kz_open, and fails as it does, but without asking for a lease.
+ * One thread at a time may use it, and not in a forked child. */
 typedef struct kz_source kz_source;
 KZ_API KZ_MUST_CHECK kz_status kz_source_open(kz_source **source, const char *url, const kz_options *options,
                                               kz_error *err);
+/* The calls of kz_source_ops, as the keeper makes them. All give KZ_UNSUPPORTED if the source has no such call, and
+ * KZ_UNAVAILABLE (try again) or KZ_STORE (see to it) if the store fails.
+ *
+ * acquire: KZ_NO_FREE_NODE; KZ_CONFLICT, the same request_id with another throughput; KZ_INVALID, a throughput of 0 or
+ * above what the service allows; KZ_MISMATCH. A lease that was taken so must be given back by hand, or ends by itself.
+ * release: KZ_NOT_FOUND, no such lease is out; KZ_FORBIDDEN, the signature is not its secret's; KZ_INVALID, the
+ * timestamp is more than 30 s off the source's time. Nothing changes then. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_acquire(kz_source *source, const kz_acquire *request, kz_grant *grant,
                                                  kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_source_release(kz_source *source, const kz_release *release, kz_error *err);
+/* Its time. An answered time is one that it will not go behind again. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation,
                                              kz_error *err);
+/* The leases that are out, service by service; without secrets. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_list(kz_source *source, kz_lease_visit visit, void *ctx, kz_error *err);
+/* Of the service that the options or the URL name. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_health_get(kz_source *source, kz_source_health *health, kz_error *err);
 /* Its URL, the default's if none was given. It may hold a password: do not show it as it is. */
 KZ_API const char *kz_source_url(const kz_source *source);
+/* Gives no lease back. NULL is allowed. */
 KZ_API void kz_source_close(kz_source *source);
 
 /* ---------------------------------------------------------------------------------------------------------------------
  * 10. Caveats
  *
- * fork. A child that uses its parent's generator gets KZ_FORKED; it opens one of its own, with another node number.
- *   The child may kz_close the parent's, which only frees memory there. Fork is noticed without a system call, whatever
- *   made it (fork, clone without CLONE_VM). Needs Linux 4.14. kz_mono and kz_monouuid do not notice a fork.
+ * Threads. A generator on a lease table, and one with state=, has a thread of its own, the keeper: it asks for leases,
+ *   hands over, gives back, or writes the mark. It blocks all signals, holds no lock while it waits for the source, and
+ *   ends in kz_close. Minting threads never wait for it while there is a point to give. kz_options, kz_stats, layouts,
+ *   texts and keys are plain values: share them for reading.
+ * fork. A child's copy of a generator holds nothing; this is noticed without a system call for each ID, whatever made
+ *   the child (fork, clone without CLONE_VM), and needs Linux 4.14. With sqlite:, redis: and rediss: the child's next
+ *   call takes a lease of its own, with a keeper of its own: kz_next waits for it, kz_try_next gives KZ_AGAIN until it
+ *   is there. With static:, env:, standalone: and memory: it gives KZ_FORKED: open a generator in the child, with
+ *   another node. A memory: table of the child's knows nothing of its parent's, so the two may repeat each other.
+ *   kz_close in a child that has not minted frees memory and touches nothing of the parent's. sqlite: uses
+ *   pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again by itself. A
+ *   process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice a fork.
+ * Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals. A
+ *   process that is killed gives nothing back: its leases end by themselves, and their places are free again then.
+ * Late IDs. A process that was stopped between reading the clock and returning returns an old time, and one that was
+ *   suspended may still mint inside its old window. Such IDs are unique, but "everything below X is final" never holds.
+ * Order. Within one generator an ID is larger than all that were returned before the call began, across handovers,
+ *   fallback and clock steps. Between generators order holds only as well as their clocks agree: with a lease table,
+ *   the latency of an answer and 500 ppm of drift between two looks at its time.
+ * Spaces. IDs of two services, two tables or two layouts may be equal: they are different ID spaces. So are a static:
+ *   node and a lease table; do not mix them for one kind of ID.
  * Node numbers. Two processes with the same static: or env: node mint the same IDs; nothing can tell them. One process
  *   that tries it is refused.
- * Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals.
- * Suspended machines. A process that was stopped between reading the clock and returning returns an old time. IDs can
- *   be late, so "everything below X is final" does not hold.
- * Order. Within one generator an ID is larger than all that were returned before the call began. Between machines order
- *   holds only as well as their clocks agree.
- * Copies. A cloned virtual machine or a restored process image shares a node with its original.
- * Restarts. Without state= a restart remembers nothing: if the clock was set back meanwhile, IDs can repeat.
- * Unfenced fallback IDs (standalone:) promise nothing: they are random in 21 bits a millisecond in the default layout.
+ * Restarts. With leases nothing has to be remembered: a new process asks afresh. A static: or env: node without state=
+ *   remembers nothing either: if the clock was set back meanwhile, IDs can repeat.
+ * Copies. A cloned virtual machine or a restored process image holds the same rectangles as its original, and both mint
+ *   the same IDs until these end. Nothing here prevents it: close before the snapshot, or open after it.
+ * Stores that forget. A lease table that loses a grant it has answered grants the same place again: Redis without
+ *   appendfsync always or with asynchronous failover, a file on a network disk, a backup that is put back. Generators
+ *   that saw the later state notice and refuse (KZ_STORE, "went back in time"); those that start afresh cannot. With
+ *   ?amnesia=quarantine a table that is empty grants nothing until all that may be out has ended.
+ * Unfenced IDs (standalone:, or fallback = any without a lease) promise nothing: they are random in 21 bits a
+ *   millisecond in the default layout. They share the upper half of the nodes with the fenced ones, so one generator
+ *   that uses them puts the fenced IDs of all others at that risk.
  * ------------------------------------------------------------------------------------------------------------------ */
 
 #ifdef __cplusplus
