@@ -1,5 +1,6 @@
 /* The suite for lease tables, over each kind that there is. Add yours to the list. */
 #include "contract.h"
+#include "redis_server.h"
 #include "sources/all.h"
 
 #include <ftw.h>
@@ -46,11 +47,35 @@ static void tear_down_sqlite(const char *url)
     nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+#ifdef KZ_HAVE_REDIS
+static redis_server redis;
+
+/* Its time is Redis' own, so what needs an injected clock is left to tests/test_redis_reference.c. */
+static bool set_up_redis(char url[256], const char **why)
+{
+    *why = redis_server_missing();
+    if (*why)
+        return false;
+    redis_server_start(&redis, NULL);
+    snprintf(url, 256, "%s", redis.url);
+    return true;
+}
+
+static void tear_down_redis(const char *url)
+{
+    (void)url;
+    redis_server_stop(&redis);
+}
+#endif
+
 int main(void)
 {
     static const contract_kind kinds[] = {
         {"memory", &kz__source_memory, set_up_memory, tear_down_memory, true},
         {"sqlite", &kz__source_sqlite, set_up_sqlite, tear_down_sqlite, true},
+#ifdef KZ_HAVE_REDIS
+        {"redis", &kz__source_redis, set_up_redis, tear_down_redis, false},
+#endif
     };
     size_t count = sizeof kinds / sizeof kinds[0];
     int failed = 0;
