@@ -56,7 +56,7 @@ void minter_hold(minter *m, size_t rects, unsigned height)
     pthread_mutex_lock(&hot->lock);
     kz__freeze(hot);
     free(hot->rects);
-    hot->rects = held;
+    hot->rects = m->gen->rects_memory = held;
     hot->rect_count = hot->rect_room = rects;
     pthread_mutex_unlock(&hot->lock);
 }

@@ -64,20 +64,28 @@ static void show(char *text, size_t size, const char *before, double value, bool
         snprintf(text, size, value < 0.1 ? "%s%.3fx" : "%s%.2fx", before, value);
 }
 
+static void show_ns(char *text, size_t size, double ns)
+{
+    if (isnan(ns))
+        snprintf(text, size, "-");
+    else
+        snprintf(text, size, ns < 10000 ? "%.2f" : "%.0f", ns);
+}
+
 static void print_row(FILE *out, const row *r)
 {
-    char number[8] = "", ratio[24], low[24], high[24], limit[24] = "", ns[16] = "-";
+    char number[8] = "", ratio[24], low[24], high[24], limit[24] = "", ns[16], denominator_ns[16];
     if (r->goal) {
         snprintf(number, sizeof number, "%d", r->goal);
         show(limit, sizeof limit, r->at_least ? ">= " : "<= ", r->limit, r->percent);
     }
-    if (!isnan(r->ns))
-        snprintf(ns, sizeof ns, "%.2f", r->ns);
+    show_ns(ns, sizeof ns, r->ns);
+    show_ns(denominator_ns, sizeof denominator_ns, r->denominator_ns);
     show(ratio, sizeof ratio, "", r->ratio, r->percent);
     show(low, sizeof low, "", r->low, r->percent);
     show(high, sizeof high, "", r->high, r->percent);
-    fprintf(out, "%-4s %-40s %8s  %-28s %8.2f  %9s  %8s..%-9s %-10s %s\n", number, r->what, ns, r->denominator,
-            r->denominator_ns, ratio, low, high, limit, verdict(r));
+    fprintf(out, "%-4s %-40s %8s  %-28s %8s  %9s  %8s..%-9s %-10s %s\n", number, r->what, ns, r->denominator,
+            denominator_ns, ratio, low, high, limit, verdict(r));
 }
 
 static void print_ledger(FILE *out, const ledger *l)
@@ -100,6 +108,8 @@ void print_table(FILE *out, const machine *m, const row *rows, size_t row_count,
             "quartiles", "wanted", "verdict");
     for (size_t i = 0; i < row_count; i++)
         print_row(out, &rows[i]);
+    if (!ledger_count)
+        return;
     fprintf(out, "\n%-45s %12s %6s %9s %7s %8s   %s\n", "checked", "results", "twins", "disorder", "future", "garbled",
             "millisecond over before the call began");
     for (size_t i = 0; i < ledger_count; i++)

@@ -47,6 +47,9 @@ static bool plan_release(kz__keeper *keeper, int64_t now_ms, kz__task *task)
 
 static int64_t acquire_due(const kz__keeper *keeper)
 {
+    /* What a source that went back grants is not used, so asking would only waste it. */
+    if (keeper->went_back)
+        return KZ__NEVER_MS;
     bool at_once = keeper->needed || keeper->held_count == 0 || keeper->repeat;
     bool widen = keeper->exhausted && kz__keeper_throughput(keeper) < keeper->throughput_max;
     int64_t due_ms = at_once || widen ? 0 : keeper->renew_boot_ms;
@@ -164,13 +167,17 @@ void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_
     plan_handover(keeper, boot_ms, now_ms, random);
 }
 
-/* The longest pause that still leaves a try before the last live window ends. */
+/* The longest pause that still leaves a try before all that is held has ended. */
 static int64_t patience_ms(const kz__keeper *keeper, int64_t now_ms)
 {
     int64_t left_ms = 0;
-    for (size_t i = 0; i < keeper->held_count; i++)
-        if (keeper->held[i].lease.expired_ms - now_ms > left_ms)
-            left_ms = keeper->held[i].lease.expired_ms - now_ms;
+    for (size_t i = 0; i < keeper->held_count; i++) {
+        const kz_lease *lease = &keeper->held[i].lease;
+        bool twin = keeper->uses_twins && lease->fallback_expired_ms > lease->expired_ms;
+        int64_t end_ms = twin ? lease->fallback_expired_ms : lease->expired_ms;
+        if (end_ms - now_ms > left_ms)
+            left_ms = end_ms - now_ms;
+    }
     if (left_ms <= 0)
         return keeper->retry_max_ms;
     return left_ms / 2 > keeper->retry_initial_ms ? left_ms / 2 : keeper->retry_initial_ms;

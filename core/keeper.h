@@ -21,6 +21,7 @@ typedef struct kz__keeper {
     double renew_at;
     int64_t retry_initial_ms, retry_max_ms;
     int64_t sync_every_ms; /* 0: never */
+    bool uses_twins;       /* a lease is not over for it before its twin is */
 
     kz__held *held; /* room for held_room, made by the owner of this struct */
     size_t held_count, held_room;
@@ -69,7 +70,7 @@ kz_status kz__keeper_check_generation(kz__keeper *keeper, uint64_t generation, k
 /* The answer to the acquire in flight, whose generation was checked. keeper->held must have room for it. */
 void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_ms, int64_t now_ms, uint64_t random);
 
-/* The acquire or sync in flight failed. */
+/* The acquire in flight failed. */
 void kz__keeper_failed(kz__keeper *keeper, kz_status status, int64_t boot_ms, int64_t now_ms, uint64_t random);
 
 /* The release or sync in flight is over. */

@@ -22,7 +22,7 @@
 #define NS_MASK       0xfffff
 
 struct kz_monouuid {
-    kz__mono_word word;                         /* never negative: 48 bits hold every millisecond it can reach */
+    kz__mono_word word;                         /* 48 bits hold every millisecond it can reach */
     _Alignas(KZ__CACHE_LINE) uint64_t low_bits; /* variant, magic and node */
 };
 
@@ -112,7 +112,7 @@ kz_status kz_monouuid_new(kz_monouuid **gen, uint32_t node, const kz_uuid *last,
     kz_monouuid *made = aligned_alloc(KZ__CACHE_LINE, sizeof *made);
     if (!made)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a generator of UUIDs");
-    atomic_init(&made->word.last_ns, last_ns);
+    kz__mono_init(&made->word, last_ns);
     made->low_bits = low_bits_of(node);
     *gen = made;
     return KZ_OK;
@@ -121,7 +121,17 @@ kz_status kz_monouuid_new(kz_monouuid **gen, uint32_t node, const kz_uuid *last,
 kz_status kz_monouuid_next_at(kz_monouuid *gen, int64_t now_ns, kz_uuid *uuid)
 {
     int64_t unix_ns;
-    kz_status status = kz__mono_step(&gen->word, now_ns, &unix_ns);
+    kz_status status = kz__mono_claim_one(&gen->word, now_ns, &unix_ns);
+    if (status)
+        return status;
+    put_uuid(uuid, gen->low_bits, unix_ns);
+    return KZ_OK;
+}
+
+kz_status kz__monouuid_step(kz_monouuid *gen, uintptr_t self, int64_t wall_ns, kz_uuid *uuid)
+{
+    int64_t unix_ns;
+    kz_status status = kz__mono_step(&gen->word, self, wall_ns, &unix_ns);
     if (status)
         return status;
     put_uuid(uuid, gen->low_bits, unix_ns);

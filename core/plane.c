@@ -66,5 +66,9 @@ uint64_t kz__end_of_time_ms(const kz_layout *layout)
     unsigned slot_bits = kz__slot_bits(layout);
     uint64_t end_ms = UINT64_C(1) << layout->time_bits;
     uint64_t safe_ms = (UINT64_MAX - UINT32_MAX) >> slot_bits;
+    /* No clock here reads beyond the year 2262, and sums with an epoch must not overflow. */
+    uint64_t clock_ms = INT64_MAX / 1000000;
+    if (safe_ms > clock_ms)
+        safe_ms = clock_ms;
     return end_ms < safe_ms ? end_ms : safe_ms;
 }

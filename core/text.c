@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Two characters for every number below 100, and for every number of 12 bits: half the steps of one at a time. */
+/* Two characters for every number of two digits: half the steps of one at a time. */
 static const char decimal_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                     "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
                                     "8081828384858687888990919293949596979899";
@@ -26,6 +26,31 @@ static const char base64url_pairs[2 * 4096] = {
     ROW('s'), ROW('t'), ROW('u'), ROW('v'), ROW('w'), ROW('x'), ROW('y'), ROW('z'), ROW('0'), ROW('1'), ROW('2'),
     ROW('3'), ROW('4'), ROW('5'), ROW('6'), ROW('7'), ROW('8'), ROW('9'), ROW('-'), ROW('_'),
 };
+#undef ROW
+
+#define ROW(a)                                                                                                         \
+    a, '0', a, '1', a, '2', a, '3', a, '4', a, '5', a, '6', a, '7', a, '8', a, '9', a, 'A', a, 'B', a, 'C', a, 'D', a, \
+        'E', a, 'F', a, 'G', a, 'H', a, 'J', a, 'K', a, 'M', a, 'N', a, 'P', a, 'Q', a, 'R', a, 'S', a, 'T', a, 'V',   \
+        a, 'W', a, 'X', a, 'Y', a, 'Z'
+static const char base32_pairs[2 * 32 * 32] = {
+    ROW('0'), ROW('1'), ROW('2'), ROW('3'), ROW('4'), ROW('5'), ROW('6'), ROW('7'), ROW('8'), ROW('9'), ROW('A'),
+    ROW('B'), ROW('C'), ROW('D'), ROW('E'), ROW('F'), ROW('G'), ROW('H'), ROW('J'), ROW('K'), ROW('M'), ROW('N'),
+    ROW('P'), ROW('Q'), ROW('R'), ROW('S'), ROW('T'), ROW('V'), ROW('W'), ROW('X'), ROW('Y'), ROW('Z')};
+#undef ROW
+
+#define ROW(a)                                                                                                         \
+    a, '0', a, '1', a, '2', a, '3', a, '4', a, '5', a, '6', a, '7', a, '8', a, '9', a, 'A', a, 'B', a, 'C', a, 'D', a, \
+        'E', a, 'F', a, 'G', a, 'H', a, 'I', a, 'J', a, 'K', a, 'L', a, 'M', a, 'N', a, 'O', a, 'P', a, 'Q', a, 'R',   \
+        a, 'S', a, 'T', a, 'U', a, 'V', a, 'W', a, 'X', a, 'Y', a, 'Z', a, 'a', a, 'b', a, 'c', a, 'd', a, 'e', a,     \
+        'f', a, 'g', a, 'h', a, 'i', a, 'j', a, 'k', a, 'l', a, 'm', a, 'n', a, 'o', a, 'p', a, 'q', a, 'r', a, 's',   \
+        a, 't', a, 'u', a, 'v', a, 'w', a, 'x', a, 'y', a, 'z'
+static const char base62_pairs[2 * 62 * 62] = {
+    ROW('0'), ROW('1'), ROW('2'), ROW('3'), ROW('4'), ROW('5'), ROW('6'), ROW('7'), ROW('8'), ROW('9'), ROW('A'),
+    ROW('B'), ROW('C'), ROW('D'), ROW('E'), ROW('F'), ROW('G'), ROW('H'), ROW('I'), ROW('J'), ROW('K'), ROW('L'),
+    ROW('M'), ROW('N'), ROW('O'), ROW('P'), ROW('Q'), ROW('R'), ROW('S'), ROW('T'), ROW('U'), ROW('V'), ROW('W'),
+    ROW('X'), ROW('Y'), ROW('Z'), ROW('a'), ROW('b'), ROW('c'), ROW('d'), ROW('e'), ROW('f'), ROW('g'), ROW('h'),
+    ROW('i'), ROW('j'), ROW('k'), ROW('l'), ROW('m'), ROW('n'), ROW('o'), ROW('p'), ROW('q'), ROW('r'), ROW('s'),
+    ROW('t'), ROW('u'), ROW('v'), ROW('w'), ROW('x'), ROW('y'), ROW('z')};
 #undef ROW
 
 /* The value of a base64url character, with this bit set to tell it from all others. */
@@ -108,58 +133,90 @@ static kz_status check_length(const char *form, const char *text, size_t wanted,
     return kz__fail(err, KZ_INVALID, "%s has %zu characters, not %zu", form, wanted, length);
 }
 
-static void put_pair(char *at, unsigned below_100)
+static void put_pair(char *at, const char *pairs, uint64_t number)
 {
-    memcpy(at, decimal_pairs + 2 * below_100, 2);
+    memcpy(at, pairs + 2 * number, 2);
 }
 
 /* Four pairs that do not wait for one another. */
 static void put_8_digits(char *at, uint32_t number)
 {
     uint32_t high = number / 10000, low = number % 10000;
-    put_pair(at, high / 100);
-    put_pair(at + 2, high % 100);
-    put_pair(at + 4, low / 100);
-    put_pair(at + 6, low % 100);
+    put_pair(at, decimal_pairs, high / 100);
+    put_pair(at + 2, decimal_pairs, high % 100);
+    put_pair(at + 4, decimal_pairs, low / 100);
+    put_pair(at + 6, decimal_pairs, low % 100);
 }
 
+/* Without zeros in front: one to eight. */
+static char *put_first_digits(char *at, uint32_t number)
+{
+    char *end = at + 1;
+    for (uint32_t rest = number; rest >= 10; rest /= 10)
+        end++;
+    for (at = end; number >= 10; number /= 10)
+        *--at = (char)('0' + number % 10);
+    *--at = (char)('0' + number);
+    return end;
+}
+
+/* Each digit is written where it belongs at once: to copy what was just written in pieces means to wait for it. */
 static size_t write_decimal(kz_id id, char *text)
 {
     const uint64_t e8 = 100000000;
-    char all[24]; /* four digits, eight and eight, with zeros in front */
     uint64_t upper = id / e8;
-    put_8_digits(all + 16, (uint32_t)(id % e8));
-    put_8_digits(all + 8, (uint32_t)(upper % e8));
-    put_8_digits(all, (uint32_t)(upper / e8));
-    size_t zeros = 0;
-    while (zeros < sizeof all - 1 && all[zeros] == '0')
-        zeros++;
-    size_t length = sizeof all - zeros;
-    memcpy(text, all + zeros, length);
-    text[length] = 0;
-    return length;
+    uint32_t head = (uint32_t)(upper / e8), tail = (uint32_t)(id % e8);
+    char *at;
+    if (head) {
+        at = put_first_digits(text, head);
+        put_8_digits(at, (uint32_t)(upper % e8));
+        put_8_digits(at + 8, tail);
+        at += 16;
+    } else if (upper) {
+        at = put_first_digits(text, (uint32_t)upper);
+        put_8_digits(at, tail);
+        at += 8;
+    } else {
+        at = put_first_digits(text, tail);
+    }
+    *at = 0;
+    return (size_t)(at - text);
+}
+
+/* Eight digits at once: a nibble to each byte, and 39 more for those from `a` on. */
+static void put_8_hex(char *at, uint64_t number)
+{
+    number = (number | number << 16) & UINT64_C(0x0000ffff0000ffff);
+    number = (number | number << 8) & UINT64_C(0x00ff00ff00ff00ff);
+    number = (number | number << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    uint64_t letters = (number + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
+    number = htobe64(number + UINT64_C(0x3030303030303030) + letters * ('a' - '9' - 1));
+    memcpy(at, &number, 8);
 }
 
 static size_t write_hex(kz_id id, char *text)
 {
-    for (int i = HEX_LEN; i-- > 0; id >>= 4)
-        text[i] = "0123456789abcdef"[id & 15];
+    put_8_hex(text, id >> 32);
+    put_8_hex(text + 8, id & UINT32_MAX);
     text[HEX_LEN] = 0;
     return HEX_LEN;
 }
 
 static size_t write_base32(kz_id id, char *text)
 {
-    for (int i = BASE32_LEN; i-- > 0; id >>= 5)
-        text[i] = base32_digits[id & 31];
+    text[0] = base32_digits[id >> 60];
+    for (int i = 0; i < BASE32_LEN / 2; i++)
+        put_pair(text + 1 + 2 * i, base32_pairs, id >> (50 - 10 * i) & 1023);
     text[BASE32_LEN] = 0;
     return BASE32_LEN;
 }
 
 static void put_5_base62(char *at, uint32_t number)
 {
-    for (int i = 5; i-- > 0; number /= 62)
-        at[i] = base62_digits[number % 62];
+    uint32_t upper = number / 3844;
+    put_pair(at + 3, base62_pairs, number % 3844);
+    put_pair(at + 1, base62_pairs, upper % 3844);
+    at[0] = base62_digits[upper / 3844];
 }
 
 static size_t write_base62(kz_id id, char *text)
@@ -173,18 +230,13 @@ static size_t write_base62(kz_id id, char *text)
     return BASE62_LEN;
 }
 
-static void put_base64url_pair(char *at, uint64_t twelve_bits)
-{
-    memcpy(at, base64url_pairs + 2 * twelve_bits, 2);
-}
-
 void kz__base64url_write(uint64_t value, unsigned spare, char text[static KZ_BASE64URL_LEN + 1])
 {
-    put_base64url_pair(text, value >> 52);
-    put_base64url_pair(text + 2, value >> 40 & 4095);
-    put_base64url_pair(text + 4, value >> 28 & 4095);
-    put_base64url_pair(text + 6, value >> 16 & 4095);
-    put_base64url_pair(text + 8, value >> 4 & 4095);
+    put_pair(text, base64url_pairs, value >> 52);
+    put_pair(text + 2, base64url_pairs, value >> 40 & 4095);
+    put_pair(text + 4, base64url_pairs, value >> 28 & 4095);
+    put_pair(text + 6, base64url_pairs, value >> 16 & 4095);
+    put_pair(text + 8, base64url_pairs, value >> 4 & 4095);
     text[10] = base64url_pairs[2 * ((value & 15) << 2 | (spare & 3)) + 1];
     text[11] = 0;
 }

@@ -20,9 +20,9 @@
  *
  * Conventions. Every call that can fail returns a kz_status and gives its value through a pointer. On any status but
  * KZ_OK the outputs are untouched and nothing has changed, unless the call says otherwise. A kz_error pointer may be
- * NULL. Times are Unix milliseconds (`unix_ms`) or nanoseconds (`unix_ns`), UTC; units stand last in a name. Calls on
- * one generator may come from any number of threads at once; section 10 says more. Functions marked `_free` or `_close`
- * accept NULL.
+ * NULL; any other only where it says so. Times are Unix milliseconds (`unix_ms`) or nanoseconds (`unix_ns`), UTC; units
+ * stand last in a name. Calls on one generator may come from any number of threads at once; section 10 says more.
+ * Functions marked `_free` or `_close` accept NULL.
  *
  * Everything here is since 0.1 unless it says otherwise. Until 1.0 the soname carries the minor version.
  */
@@ -433,7 +433,8 @@ KZ_API KZ_MUST_CHECK kz_status kz_external_decode(const kz_external_keys *keys, 
  *
  * next = max(now, last + 1), lock-free, on any number of threads. They never wait and never fail for the clock's sake:
  * when it stands or goes back they run ahead of it. Give the last value you stored to go on above it; two generators
- * that resume from the same value repeat each other.
+ * that resume from the same value repeat each other. When a second thread joins after one had it alone, values may be
+ * up to a microsecond ahead of the clock until it has caught up.
  * ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct kz_mono kz_mono;

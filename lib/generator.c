@@ -38,7 +38,7 @@ kz_status kz__generator_init(kz_generator *gen, kz_error *err)
     free(gen->held_memory);
     gen->rects_memory = NULL;
     gen->held_memory = NULL;
-    if (getrandom(&hot->random, sizeof hot->random, 0) != sizeof hot->random)
+    if (getrandom(hot->random, sizeof hot->random, 0) != sizeof hot->random)
         return kz__fail(err, KZ_SYSTEM, "the kernel gives no random numbers");
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -55,7 +55,8 @@ kz_status kz__generator_init(kz_generator *gen, kz_error *err)
                                .renew_at = facts->renew_at > 0 ? facts->renew_at : o->renew_at,
                                .retry_initial_ms = o->retry_initial_ms,
                                .retry_max_ms = o->retry_max_ms,
-                               .sync_every_ms = gen->wall_clock ? 0 : SYNC_EVERY_MS};
+                               .sync_every_ms = gen->wall_clock ? 0 : SYNC_EVERY_MS,
+                               .uses_twins = gen->fallback != KZ_FALLBACK_NEVER};
     hot->ticks = o->use_clock ? KZ__TICKS_OFF : o->clock == KZ_CLOCK_COARSE ? KZ__TICKS_COARSE : kz__precise_ticks();
     kz__tick_rate_init(&hot->rate, hot->ticks);
     set_holder(gen);
@@ -130,11 +131,32 @@ static bool is_final(kz_status status)
     return status != KZ_UNAVAILABLE && status != KZ_OK;
 }
 
+static int64_t boot_ms(const kz_generator *gen)
+{
+    return gen->clock.boot_ns(gen->clock.ctx) / KZ__NS_PER_MS;
+}
+
+/* A pause that would outlast the caller's patience is cut short, so that there is one more try at its end. False: there
+ * was that try already. */
+static bool pause_until_next_try(kz_generator *gen, int64_t deadline_ms)
+{
+    kz__keeper *keeper = &gen->hot->keeper;
+    int64_t now_ms = boot_ms(gen);
+    if (keeper->retry_boot_ms > deadline_ms) {
+        if (now_ms >= deadline_ms)
+            return false;
+        keeper->retry_boot_ms = deadline_ms;
+    }
+    if (keeper->retry_boot_ms > now_ms)
+        gen->clock.sleep_ns(gen->clock.ctx, (keeper->retry_boot_ms - now_ms) * KZ__NS_PER_MS);
+    return true;
+}
+
 /* Asks for the first lease until there is one or the time is up. */
 static kz_status first_lease(kz_generator *gen, kz_error *err)
 {
-    int64_t started_ms = gen->clock.boot_ns(gen->clock.ctx) / KZ__NS_PER_MS;
     int64_t timeout_ms = gen->options.timeout_ms;
+    int64_t deadline_ms = timeout_ms < 0 || timeout_ms > INT64_MAX / 4 ? INT64_MAX : boot_ms(gen) + timeout_ms;
     for (;;) {
         int64_t until_boot_ms;
         bool stopped;
@@ -143,13 +165,8 @@ static kz_status first_lease(kz_generator *gen, kz_error *err)
             return KZ_OK;
         if (is_final(status) || (status && gen->fallback == KZ_FALLBACK_ANY))
             return status;
-        int64_t now_ms = gen->clock.boot_ns(gen->clock.ctx) / KZ__NS_PER_MS;
-        if (status == KZ_OK && until_boot_ms > now_ms) {
-            int64_t pause_ms = until_boot_ms - now_ms;
-            if (timeout_ms >= 0 && started_ms + timeout_ms < until_boot_ms)
-                return gen->hot->keeper_error.status;
-            gen->clock.sleep_ns(gen->clock.ctx, pause_ms * KZ__NS_PER_MS);
-        }
+        if (status && !pause_until_next_try(gen, deadline_ms))
+            return status;
     }
 }
 
@@ -264,7 +281,8 @@ static void fill_stats(const kz_generator *gen, kz_stats *s)
     kz_id position = kz__position(hot);
     if (hot->run_active)
         ids[hot->run.rank] += position - hot->run.first;
-    ids[hot->run.rank] -= atomic_load(&hot->own_end) - atomic_load(&hot->own_next);
+    if (atomic_load(&hot->owner) != KZ__EVERYBODY)
+        ids[hot->run.rank] -= atomic_load(&hot->own_end) - atomic_load(&hot->own_next);
     s->ids_leased = ids[KZ__LEASED];
     s->ids_fenced = ids[KZ__FENCED];
     s->ids_unfenced = ids[KZ__UNFENCED];

@@ -45,10 +45,11 @@ typedef struct kz__hot {
 
     kz__idclock idclock;         /* unset: the wall clock */
     int64_t high_ms, reading_ms; /* ID clock: the highest reading, and the last one */
-    uint64_t random;
+    uint64_t random[2];          /* two states, so that a request ID has 128 bits of chance */
     kz__tick_rate rate;
 
     uint64_t ids[KZ__CLASSES]; /* of runs that are over */
+    uint64_t unspent;          /* points of the run being ended that its owner did not hand out */
     uint64_t use_ms, use_ids;  /* the millisecond of the last run, and how many IDs it gave */
     uint32_t use_peak;         /* the most in one millisecond since the last handover */
     uint64_t exhausted, exhausted_last_ms, backward, sleeps;
@@ -101,7 +102,10 @@ void kz__freeze(kz__hot *hot);
 /* The lowest point not given, while no call is under way. Called with the lock held. */
 kz_id kz__position(const kz__hot *hot);
 
+/* Chance that no ID hangs on: jitter, and where a sequence begins. */
 uint64_t kz__draw(kz__hot *hot);
+/* The ID of a request, which does matter: the same one gets the same leases. */
+void kz__draw_request(kz__hot *hot, uint64_t id[static 2]);
 
 /* ID time now, in nanoseconds since the epoch. Called with the lock held. */
 static inline int64_t kz__id_ns(const kz_generator *gen)

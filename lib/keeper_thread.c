@@ -136,7 +136,11 @@ kz_status kz__keeper_revive(kz_generator *gen, kz_error *err)
     if (gen->facts.flags & KZ_SOURCE_FIXED)
         return KZ_FORKED;
     kz_status status = kz__generator_init(gen, err);
-    return status || !gen->source ? status : start_thread(gen, keep_anew, err);
+    if (status == KZ_OK && gen->source)
+        status = start_thread(gen, keep_anew, err);
+    /* Not for ever: the next call tries again. */
+    gen->hot->alive = status == KZ_OK;
+    return status;
 }
 
 void kz__keeper_stop(kz_generator *gen)

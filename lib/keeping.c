@@ -116,7 +116,8 @@ void kz__keeping_plan(kz_generator *gen, kz__errand *errand)
 {
     kz__hot *hot = gen->hot;
     pthread_mutex_lock(&hot->lock);
-    const uint64_t random[2] = {kz__draw(hot), kz__draw(hot)};
+    uint64_t random[2];
+    kz__draw_request(hot, random);
     size_t held = hot->keeper.held_count;
     kz__keeper_plan(&hot->keeper, boot_ms(gen), source_ms(gen), hot->use_peak, random, &errand->task);
     if (errand->task.deed == KZ__RELEASE) {
@@ -132,6 +133,14 @@ void kz__keeping_plan(kz_generator *gen, kz__errand *errand)
 }
 
 /* --------------------------------------------------------------------------------------------------- outcomes */
+
+/* Times beyond this do not fit in nanoseconds. */
+#define TIME_MAX_MS (INT64_MAX / KZ__NS_PER_MS - 1)
+
+static bool is_window(int64_t start_ms, int64_t end_ms)
+{
+    return start_ms >= 0 && start_ms <= end_ms && (end_ms <= TIME_MAX_MS || end_ms == INT64_MAX);
+}
 
 /* Everything that the bits of an ID hang on must be as it was. Node and sequence bits may be divided anew. */
 static kz_status check_layout(const kz_generator *gen, const kz_lease *lease, kz_error *err)
@@ -215,13 +224,19 @@ static kz_status check_answer(kz_generator *gen, const kz_grant *grant, kz_error
 {
     if (grant->count == 0 || grant->count > KZ_GRANT_LEASES_MAX)
         return kz__fail(err, KZ_STORE, "the source answered with %zu leases", grant->count);
-    if (grant->source_ms < 0 || grant->source_ms > INT64_C(253402300799999))
+    if (grant->source_ms < 0 || grant->source_ms > TIME_MAX_MS)
         return kz__fail(err, KZ_STORE, "the source answered with the time %" PRId64 ", which makes no sense",
                         grant->source_ms);
     for (size_t i = 0; i < grant->count; i++) {
-        kz_status status = check_layout(gen, &grant->leases[i], err);
+        const kz_lease *lease = &grant->leases[i];
+        kz_status status = check_layout(gen, lease, err);
         if (status)
             return status;
+        if (!is_window(lease->created_ms, lease->expired_ms) ||
+            !is_window(lease->fallback_created_ms, lease->fallback_expired_ms))
+            return kz__fail(err, KZ_STORE,
+                            "the source answered with a lease from %" PRId64 " to %" PRId64 ", which makes no sense",
+                            lease->created_ms, lease->expired_ms);
     }
     return kz__keeper_check_generation(&gen->hot->keeper, grant->generation, err);
 }
@@ -276,7 +291,7 @@ kz_status kz__keeping_done(kz_generator *gen, const kz__errand *errand, kz_statu
     case KZ__SYNC:
         if (status == KZ_OK)
             status = kz__keeper_check_generation(&hot->keeper, grant->generation, &why);
-        if (status == KZ_OK && grant->source_ms > 0 && grant->source_ms <= INT64_C(253402300799999))
+        if (status == KZ_OK && grant->source_ms > 0 && grant->source_ms <= TIME_MAX_MS)
             note_time(gen, grant);
         kz__keeper_finished(&hot->keeper, boot_ms(gen));
         break;

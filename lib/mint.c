@@ -120,16 +120,22 @@ void kz__freeze(kz__hot *hot)
     POKE(deadline, 0);
     kz_id next = atomic_exchange_explicit(&hot->next, hot->run.end, memory_order_acq_rel);
     hot->floor = next < hot->run.end ? next : hot->run.end;
-    count_use(hot, hot->floor - hot->run.first);
+    count_use(hot, hot->floor - hot->run.first - hot->unspent);
     hot->run_active = false;
 }
 
-/* The owner's unspent points are of a run that is over. */
-static void drop_own(kz__hot *hot)
+/* Ends the run for this thread's sake; as the owner, its unspent points with it. */
+static void end_run(kz__hot *hot, bool own)
 {
-    kz_id next = PEEK(own_next), end = PEEK(own_end);
-    hot->ids[hot->run.rank] -= end - next;
-    POKE(own_next, end);
+    uint64_t unspent = own ? PEEK(own_end) - PEEK(own_next) : 0;
+    if (own)
+        POKE(own_next, PEEK(own_end));
+    bool active = hot->run_active;
+    hot->unspent = active ? unspent : 0;
+    kz__freeze(hot);
+    hot->unspent = 0;
+    if (!active)
+        hot->ids[hot->run.rank] -= unspent;
 }
 
 /* Makes this thread the owner, or everybody. True if this thread is the owner. */
@@ -143,13 +149,24 @@ static bool settle_owner(kz__hot *hot)
     return owner == self;
 }
 
-/* splitmix64: evenly spread, and of no consequence for uniqueness. */
-uint64_t kz__draw(kz__hot *hot)
+/* splitmix64 */
+static uint64_t step(uint64_t *state)
 {
-    uint64_t x = hot->random += 0x9e3779b97f4a7c15;
+    uint64_t x = *state += 0x9e3779b97f4a7c15;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
     return x ^ (x >> 31);
+}
+
+uint64_t kz__draw(kz__hot *hot)
+{
+    return step(&hot->random[0]);
+}
+
+void kz__draw_request(kz__hot *hot, uint64_t id[static 2])
+{
+    id[0] = step(&hot->random[0]);
+    id[1] = step(&hot->random[1]);
 }
 
 /* Where in a fresh block a millisecond begins. Unfenced IDs begin anywhere: chance is all they have. */
@@ -343,7 +360,7 @@ static kz_status wait_for_keeper(kz_generator *gen, int64_t budget, patience *p,
     hot->sleeps++;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += budget < 0 || budget * KZ__NS_PER_MS > NAP_MAX_NS ? NAP_MAX_NS : budget * KZ__NS_PER_MS;
+    until.tv_nsec += budget < 0 || budget > NAP_MAX_NS / KZ__NS_PER_MS ? NAP_MAX_NS : budget * KZ__NS_PER_MS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_cond_timedwait(&hot->changed, &hot->lock, &until);
@@ -377,9 +394,7 @@ static kz_status look(kz_generator *gen, size_t want, patience *p, kz_id *first,
     *got = go_on(gen, &now, own, want, first);
     if (*got)
         return KZ_OK;
-    kz__freeze(hot);
-    if (own)
-        drop_own(hot);
+    end_run(hot, own);
 
     int64_t budget = budget_ms(gen, p);
     kz__stand stand = {.rects = hot->rects,

@@ -52,11 +52,13 @@ static kz_status open_list_get(open_list **list, kz_error *err)
     return KZ_OK;
 }
 
-static bool same_node(const fixed *a, const fixed *b)
+/* Do their blocks share slots? Node 1 of 41-10-12 lies in the same place as node 4 of 41-12-10. */
+static bool overlap(const fixed *a, const fixed *b)
 {
     const kz_layout *x = &a->layout, *y = &b->layout;
-    return a->node == b->node && x->epoch_ms == y->epoch_ms && x->time_bits == y->time_bits &&
-           x->node_bits == y->node_bits && x->seq_bits == y->seq_bits;
+    uint64_t x_lo = (uint64_t)a->node << x->seq_bits, y_lo = (uint64_t)b->node << y->seq_bits;
+    return x->epoch_ms == y->epoch_ms && x->time_bits == y->time_bits && kz__slot_bits(x) == kz__slot_bits(y) &&
+           x_lo < y_lo + (UINT64_C(1) << y->seq_bits) && y_lo < x_lo + (UINT64_C(1) << x->seq_bits);
 }
 
 /* Enters the source into the list and opens its state file, as one step: the file's lock is the process's, so a second
@@ -64,7 +66,7 @@ static bool same_node(const fixed *a, const fixed *b)
 static kz_status enlist_locked(open_list *list, fixed *source, const char *state_path, kz_error *err)
 {
     for (const fixed *f = list->first; f; f = f->other) {
-        if (same_node(f, source))
+        if (overlap(f, source))
             return kz__fail(err, KZ_IN_USE,
                             "node %" PRIu32 " is in use by another generator of this process: share that one, it is "
                             "safe for any number of threads",
@@ -217,6 +219,9 @@ static kz_status fixed_acquire(void *handle, const kz_acquire *request, kz_grant
         if (end_ms < start_ms)
             end_ms = start_ms;
         kz_id mark = (kz_id)(end_ms - layout->epoch_ms) << slot_bits;
+        /* A clean end left it inside a millisecond: a mark on disk only ever goes up. */
+        if (mark < source->mark)
+            mark = source->mark;
         kz_status status = kz__state_write(source->state, mark, err);
         if (status)
             return status;

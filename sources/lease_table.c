@@ -252,6 +252,10 @@ void kz__boot_name(char name[static KZ__BOOT_NAME_SIZE])
     name[length] = '\0';
 }
 
+/* Steps of the wall clock that are followed, within one boot and over a restart of the machine. */
+#define STEP_BELIEVED_MS   (INT64_C(24) * 3600 * 1000)
+#define REBOOT_BELIEVED_MS (INT64_C(20) * 365 * 24 * 3600 * 1000)
+
 int64_t kz__table_time_read(kz__table_time *time, const kz_clock *clock, const char *boot, int64_t *step_ms)
 {
     int64_t wall_ms = clock->wall_ns(clock->ctx) / KZ__NS_PER_MS;
@@ -260,6 +264,13 @@ int64_t kz__table_time_read(kz__table_time *time, const kz_clock *clock, const c
     *step_ms = 0;
     if (*boot && strcmp(boot, time->boot) == 0 && boot_ms >= time->boot_ms) {
         int64_t elapsed_ms = boot_ms - time->boot_ms;
+        int64_t apart_ms = (wall_ms - time->wall_ms) - elapsed_ms;
+        /* Two clocks of one boot that are further apart than this: one of them is wrong, and time never goes back. The
+         * step that is smaller can be mended later. */
+        if (apart_ms > STEP_BELIEVED_MS)
+            now_ms = time->high_ms;
+        else if (apart_ms < -STEP_BELIEVED_MS)
+            elapsed_ms = 0;
         int64_t slack_ms = elapsed_ms / 1000000 * DRIFT_PPM + elapsed_ms % 1000000 * DRIFT_PPM / 1000000;
         if (elapsed_ms - slack_ms > now_ms - time->high_ms)
             now_ms = time->high_ms + elapsed_ms - slack_ms;
@@ -267,6 +278,8 @@ int64_t kz__table_time_read(kz__table_time *time, const kz_clock *clock, const c
         if (off_ms > STEP_MS + slack_ms || off_ms < -STEP_MS - slack_ms)
             *step_ms = off_ms;
     }
+    if (time->high_ms && now_ms - time->high_ms > REBOOT_BELIEVED_MS)
+        now_ms = time->high_ms;
     time->high_ms = now_ms;
     time->wall_ms = wall_ms;
     time->boot_ms = boot_ms;

@@ -53,7 +53,7 @@ static kz_status wait_for(kz__wire *wire, short events, int64_t deadline_ms, con
             return kz__fail(err, KZ_UNAVAILABLE, "%s: no answer within %" PRId64 " ms while %s", wire->address->name,
                             wire->address->timeout_ms, doing);
         if (errno != EINTR)
-            return kz__fail(err, KZ_SYSTEM, "%s: poll: %s", wire->address->name, strerror(errno));
+            return kz__fail(err, KZ_UNAVAILABLE, "%s: poll: %s", wire->address->name, strerror(errno));
     }
 }
 

@@ -28,7 +28,7 @@ static const char schema[] =
     " reserved_bits INTEGER NOT NULL, time_bits INTEGER NOT NULL, node_bits INTEGER NOT NULL,"
     " seq_bits INTEGER NOT NULL, high_blocks INTEGER NOT NULL, max_throughput INTEGER NOT NULL,"
     " lease_ms INTEGER NOT NULL, granted INTEGER NOT NULL, cursor INTEGER NOT NULL);"
-    "CREATE TABLE free(service INTEGER NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL, CHECK(lo<hi),"
+    "CREATE TABLE free(service INTEGER NOT NULL, hi INTEGER NOT NULL, lo INTEGER NOT NULL, CHECK(lo<hi),"
     " PRIMARY KEY(service, hi)) WITHOUT ROWID;"
     "CREATE TABLE out(service INTEGER NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL, start_ms INTEGER NOT NULL,"
     " end_ms INTEGER NOT NULL, node INTEGER NOT NULL, node_bits INTEGER NOT NULL, seq_bits INTEGER NOT NULL,"
@@ -161,8 +161,10 @@ static kz_status make_schema(kz__sqlite *file, kz_error *err)
         return status;
     status = check_identity(file, &empty, err);
     if (status == KZ_OK && empty) {
-        char embargo[80];
-        snprintf(embargo, sizeof embargo, "UPDATE meta SET embargo_ms=%lld", (long long)file->embargo_ms);
+        /* After a quarantine nobody holds anything of the file before: its generations are over, and ours lie above. */
+        char embargo[120];
+        snprintf(embargo, sizeof embargo, "UPDATE meta SET embargo_ms=%lld, generation=%lld",
+                 (long long)file->embargo_ms, (long long)file->embargo_ms * 1000);
         status = run_text(file, schema, "cannot be set up", err);
         if (status == KZ_OK)
             status = run_text(file, embargo, "cannot be set up", err);

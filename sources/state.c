@@ -88,22 +88,13 @@ static bool read_record(const char *bytes, found *out)
                   &out->number, out->layout, &out->node, &out->mark) == 4;
 }
 
-/* The newest whole record. An empty file, made by somebody else in advance, is as good as none. */
+/* The newest whole record. */
 static kz_status read_file(const kz__state *state, found *newest, kz_error *err)
 {
     char bytes[RECORD_SIZE * RECORDS];
     ssize_t length = pread(state->fd, bytes, sizeof bytes, 0);
     if (length < 0)
         return failed(err, state->path, "cannot be read");
-    if (length == 0) {
-        *newest = (found){.node = state->node};
-        strcpy(newest->layout, state->layout);
-        if (write_record(state, state->fd, 0, 0))
-            return KZ_OK;
-        kz_status status = failed(err, state->path, "cannot be written");
-        (void)!ftruncate(state->fd, 0);
-        return status;
-    }
     bool any = false;
     for (size_t i = 0; i < RECORDS && (size_t)length >= (i + 1) * RECORD_SIZE; i++) {
         found record;
@@ -225,6 +216,12 @@ kz_status kz__state_open(kz__state **out, const char *path, const kz_layout *lay
 
 kz_status kz__state_write(kz__state *state, kz_id mark, kz_error *err)
 {
+    /* A mark in a file that nobody will find again protects nothing. */
+    if (!kz__state_is_file(state, state->path))
+        return kz__fail(err, KZ_STATE,
+                        "state file %s was removed or replaced while in use: its mark is lost. Stop, and start again "
+                        "after three seconds",
+                        state->path);
     if (!write_record(state, state->fd, state->written + 1, mark))
         return failed(err, state->path, "cannot be written");
     /* Only now: a write that failed is tried again in the same place, never over the record that still stands. */
@@ -236,7 +233,7 @@ bool kz__state_is_file(const kz__state *state, const char *path)
 {
     struct stat mine, other;
     return fstat(state->fd, &mine) == 0 && stat(path, &other) == 0 && mine.st_dev == other.st_dev &&
-           mine.st_ino == other.st_ino;
+           mine.st_ino == other.st_ino && mine.st_size > 0;
 }
 
 void kz__state_close(kz__state *state, bool forked)

@@ -3,6 +3,8 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -183,6 +185,169 @@ static void eight_threads_get_no_twins_and_each_gets_increasing_ones(void **stat
     kz_mono_free(mono);
 }
 
+static void one_thread_gets_the_clocks_own_time(void **state)
+{
+    (void)state;
+    kz_mono *mono;
+    assert_ok(kz_mono_new(&mono, 0, NULL));
+    int64_t last = 0, set_back = 0;
+    for (int i = 0; i < EACH; i++) {
+        int64_t before = wall_ns(), ns;
+        assert_ok(kz_mono_next(mono, &ns));
+        int64_t after = wall_ns();
+        assert_true(ns > last);
+        set_back += after < before || before <= last;
+        if (!set_back)
+            assert_in_range(ns, before, after);
+        last = ns;
+    }
+    kz_mono_free(mono);
+}
+
+static void *take_one(void *arg)
+{
+    worker *w = arg;
+    w->increasing = kz_mono_next(w->mono, w->ns) == KZ_OK;
+    return NULL;
+}
+
+static void a_second_thread_goes_on_above_the_first_and_within_a_microsecond_of_the_clock(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        kz_mono *mono;
+        int64_t first, second = 0, third;
+        assert_ok(kz_mono_new(&mono, 0, NULL));
+        assert_ok(kz_mono_next(mono, &first));
+        worker other = {.mono = mono, .ns = &second};
+        assert_int_equal(pthread_create(&other.thread, NULL, take_one, &other), 0);
+        pthread_join(other.thread, NULL);
+        assert_true(other.increasing && second > first);
+        assert_ok(kz_mono_next(mono, &third));
+        assert_true(third > second);
+        if (wall_ns() >= first)
+            assert_true(third <= wall_ns() + 1000);
+        kz_mono_free(mono);
+    }
+}
+
+static void the_machines_time_and_a_time_handed_in_go_on_above_each_other(void **state)
+{
+    (void)state;
+    kz_mono *mono;
+    int64_t last = 0, ns;
+    assert_ok(kz_mono_new(&mono, 0, NULL));
+    for (int i = 0; i < 1000; i++) {
+        assert_ok(i % 3 ? kz_mono_next(mono, &ns) : kz_mono_next_at(mono, wall_ns() - i, &ns));
+        assert_true(ns > last);
+        last = ns;
+    }
+    kz_mono_free(mono);
+}
+
+static void the_machines_time_goes_on_above_the_value_it_resumes_from(void **state)
+{
+    (void)state;
+    kz_mono *mono;
+    int64_t last = wall_ns() + INT64_C(3600000000000), ns;
+    assert_ok(kz_mono_new(&mono, last, NULL));
+    for (int i = 1; i <= 5000; i++) {
+        assert_ok(kz_mono_next(mono, &ns));
+        assert_true(ns == last + i);
+    }
+    kz_mono_free(mono);
+    assert_ok(kz_mono_new(&mono, INT64_MAX - 5000, NULL));
+    for (int i = 1; i <= 5000; i++) {
+        assert_ok(kz_mono_next(mono, &ns));
+        assert_true(ns == INT64_MAX - 5000 + i);
+    }
+    assert_status(kz_mono_next(mono, &ns), KZ_OVERFLOW);
+    kz_mono_free(mono);
+}
+
+/* Threads that show one another what they got. Each round begins with a new generator, hence with an owner. */
+enum { SHOWN_THREADS = 3, SHOWN_ROUNDS = 1000, SHOWN_EACH = 50 };
+
+typedef struct shown_round {
+    kz_mono *mono;
+    kz_monouuid *gen;
+    _Atomic int64_t ns; /* the highest value that any thread has got and shown */
+    atomic_int arrived;
+    atomic_int wrong;
+} shown_round;
+
+typedef struct shower {
+    pthread_t thread;
+    shown_round *rounds;
+    int number;
+} shower;
+
+static void show_highest(_Atomic int64_t *highest, int64_t ns)
+{
+    int64_t was = atomic_load(highest);
+    while (was < ns && !atomic_compare_exchange_weak(highest, &was, ns))
+        ;
+}
+
+static int64_t step(shown_round *r, int turn)
+{
+    int64_t ns = 0;
+    uint32_t node;
+    kz_uuid uuid;
+    if (!r->gen)
+        atomic_fetch_add(&r->wrong, kz_mono_next(r->mono, &ns) != KZ_OK);
+    else if (turn % 16 == 15)
+        atomic_fetch_add(&r->wrong, kz_monouuid_next_at(r->gen, 0, &uuid) != KZ_OK);
+    else
+        atomic_fetch_add(&r->wrong, kz_monouuid_next(r->gen, &uuid) != KZ_OK);
+    if (r->gen)
+        atomic_fetch_add(&r->wrong, kz_monouuid_parse(&uuid, &node, &ns, NULL) != KZ_OK);
+    return ns;
+}
+
+static void *show_many(void *arg)
+{
+    shower *s = arg;
+    for (int n = 0; n < SHOWN_ROUNDS; n++) {
+        shown_round *r = &s->rounds[n];
+        atomic_fetch_add(&r->arrived, 1);
+        /* One begins alone, so that the others come while it gives what it has claimed. */
+        while (atomic_load(&r->arrived) < SHOWN_THREADS && s->number != n % SHOWN_THREADS)
+            sched_yield();
+        for (int i = 0; i < SHOWN_EACH; i++) {
+            int64_t shown = atomic_load(&r->ns), ns = step(r, i);
+            atomic_fetch_add(&r->wrong, ns <= shown);
+            show_highest(&r->ns, ns);
+        }
+    }
+    return NULL;
+}
+
+static void a_call_gives_more_than_every_call_that_ended_before_it_began(void **state)
+{
+    (void)state;
+    shown_round *rounds = calloc(SHOWN_ROUNDS, sizeof *rounds);
+    assert_non_null(rounds);
+    for (int n = 0; n < SHOWN_ROUNDS; n++) {
+        assert_ok(kz_mono_new(&rounds[n].mono, 0, NULL));
+        if (n % 2)
+            assert_ok(kz_monouuid_new(&rounds[n].gen, 1, NULL, NULL));
+    }
+    shower showers[SHOWN_THREADS];
+    for (int t = 0; t < SHOWN_THREADS; t++) {
+        showers[t] = (shower){.rounds = rounds, .number = t};
+        assert_int_equal(pthread_create(&showers[t].thread, NULL, show_many, &showers[t]), 0);
+    }
+    for (int t = 0; t < SHOWN_THREADS; t++)
+        pthread_join(showers[t].thread, NULL);
+    for (int n = 0; n < SHOWN_ROUNDS; n++) {
+        assert_int_equal(atomic_load(&rounds[n].wrong), 0);
+        kz_mono_free(rounds[n].mono);
+        kz_monouuid_free(rounds[n].gen);
+    }
+    free(rounds);
+}
+
 static void uuids_carry_the_node_and_the_nanosecond(void **state)
 {
     (void)state;
@@ -358,6 +523,11 @@ int main(void)
         cmocka_unit_test(mono_refuses_a_negative_last_value),
         cmocka_unit_test(mono_is_as_good_as_the_machines_clock),
         cmocka_unit_test(eight_threads_get_no_twins_and_each_gets_increasing_ones),
+        cmocka_unit_test(one_thread_gets_the_clocks_own_time),
+        cmocka_unit_test(a_second_thread_goes_on_above_the_first_and_within_a_microsecond_of_the_clock),
+        cmocka_unit_test(the_machines_time_and_a_time_handed_in_go_on_above_each_other),
+        cmocka_unit_test(the_machines_time_goes_on_above_the_value_it_resumes_from),
+        cmocka_unit_test(a_call_gives_more_than_every_call_that_ended_before_it_began),
         cmocka_unit_test(uuids_carry_the_node_and_the_nanosecond),
         cmocka_unit_test(uuids_go_on_above_the_one_they_resume_from),
         cmocka_unit_test(uuids_overflow_without_changing),

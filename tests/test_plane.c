@@ -212,6 +212,12 @@ static void the_end_of_time_leaves_room_to_overshoot_in_64_bits(void **state)
             layout.seq_bits = (uint8_t)(slots - layout.node_bits);
             uint64_t end_ms = kz__end_of_time_ms(&layout);
             assert_true(end_ms <= UINT64_C(1) << time);
+            /* No clock of nanoseconds in 64 bits reads beyond that. */
+            const uint64_t clock_ms = INT64_MAX / 1000000;
+            if (UINT64_C(1) << time > clock_ms) {
+                assert_true(end_ms <= clock_ms);
+                continue;
+            }
             if (time + slots < 64)
                 assert_int_equal(end_ms, UINT64_C(1) << time);
             else

@@ -147,7 +147,8 @@ static void bring_up(world *w, client *c)
     kz_error err;
     if (kz__generator_new(&c->gen, &options, &facts, &err))
         abort();
-    c->gen->hot->random = draw(w);
+    c->gen->hot->random[0] = draw(w);
+    c->gen->hot->random[1] = draw(w);
     c->life++;
     c->last = 0;
     c->busy = false;
@@ -237,7 +238,7 @@ static void fork_client(world *w, client *parent)
     if (kz_mint(child->gen, &id, 1, 0, &err) == KZ_OK)
         oracle_minted(w, child, id);
     if (KZ__RULE(FORK))
-        mine->random = draw(w);
+        mine->random[0] = draw(w), mine->random[1] = draw(w);
     after(w, between(w, 0, 10 * MS), keep, child);
     after(w, between(w, 0, 10 * MS), mint, child);
 }

@@ -43,10 +43,10 @@ static int64_t table_ms(world *w)
 
 /* -------------------------------------------------------------------------------------------------------- work */
 
-/* A transaction is over: it stays, or nothing of it does. */
+/* A transaction is over: it stays, or nothing of it does. A sweep that found nothing free stays, as in any store. */
 static void settle(server *s, kz_status status, const kz__service *before)
 {
-    if (status == KZ_OK) {
+    if (status == KZ_OK || status == KZ_NO_FREE_NODE) {
         kz__memory_rows_commit(s->store);
     } else {
         kz__memory_rows_rollback(s->store);
@@ -88,15 +88,7 @@ static void release(world *w, message *m)
     m->errand.release.signature = m->errand.signature;
     int64_t now_ms = table_ms(w);
     kz__service before = w->server.service;
-    kz__row row;
-    m->status = kz__release_check(r, now_ms, &err);
-    if (m->status == KZ_OK)
-        m->status = w->server.rows.out_by_node(w->server.rows.ctx, r->id, &row, &err);
-    if (m->status == KZ_OK && KZ__RULE(RELEASE_BY_SECRET) && !kz__release_signed_with(r, row.secret))
-        m->status = KZ_FORBIDDEN;
-    if (m->status == KZ_OK)
-        m->status =
-            kz__table_release(&w->server.rows, &w->server.service, r->id, row.secret, r->timestamp_ms, now_ms, &err);
+    m->status = kz__table_release_signed(&w->server.rows, &w->server.service, r, now_ms, &err);
     settle(&w->server, m->status, &before);
     tell(w, "server: release of node %u at %lld by client %zu: %s", r->id, (long long)(r->timestamp_ms - EPOCH_MS),
          client_number(w, m->c), kz_status_name(m->status));
