@@ -5,7 +5,7 @@
 #include <kazahana.h>
 
 extern const kz_source_ops kz__source_static, kz__source_env, kz__source_standalone, kz__source_memory,
-    kz__source_sqlite, kz__source_redis, kz__source_rediss;
+    kz__source_sqlite, kz__source_redis, kz__source_rediss, kz__source_http, kz__source_https;
 
 #ifdef KZ_HAVE_SQLITE
 #define KZ__SOURCE_SQLITE &kz__source_sqlite,
@@ -19,7 +19,14 @@ extern const kz_source_ops kz__source_static, kz__source_env, kz__source_standal
 #define KZ__SOURCE_REDIS
 #endif
 
+#ifdef KZ_HAVE_HTTP
+#define KZ__SOURCE_HTTP &kz__source_http, &kz__source_https,
+#else
+#define KZ__SOURCE_HTTP
+#endif
+
 #define KZ__SOURCES_BUILT_IN                                                                                           \
-    &kz__source_static, &kz__source_env, &kz__source_standalone, &kz__source_memory, KZ__SOURCE_SQLITE KZ__SOURCE_REDIS
+    &kz__source_static, &kz__source_env, &kz__source_standalone, &kz__source_memory,                                   \
+        KZ__SOURCE_SQLITE KZ__SOURCE_REDIS KZ__SOURCE_HTTP
 
 #endif
