@@ -1,0 +1,100 @@
+/* The server from the inside: what its routes share. */
+#ifndef KZ_SERVER_APP_H
+#define KZ_SERVER_APP_H
+
+#include "server/http.h"
+#include "server/settings.h"
+#include "server/store.h"
+#include "server/tokens.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* The routes, for the table in app.c and for the metrics' labels. */
+typedef enum route_name {
+    ROUTE_ID,
+    ROUTE_IDS,
+    ROUTE_DECODE,
+    ROUTE_ACQUIRE,
+    ROUTE_RELEASE,
+    ROUTE_LEASES,
+    ROUTE_TIME,
+    ROUTE_HEALTH,
+    ROUTE_LIVE,
+    ROUTE_READY,
+    ROUTE_METRICS,
+    ROUTE_OPENAPI,
+    ROUTE_NONE,
+    ROUTES
+} route_name;
+
+#define HTTP_BUCKETS 8
+extern const double http_bucket_s[HTTP_BUCKETS];
+
+typedef struct route_counts {
+    _Atomic uint64_t by_class[6]; /* 1xx to 5xx, by the first digit */
+    _Atomic uint64_t buckets[HTTP_BUCKETS + 1];
+    _Atomic uint64_t sum_ns;
+} route_counts;
+
+typedef struct minter minter;
+
+typedef struct app {
+    settings *settings;
+    store *store;
+    kz_generator *gen;
+    minter *minter;
+    http_server *http;
+    pthread_rwlock_t reload_lock; /* SIGHUP changes the tokens and the services */
+    tokens *tokens;               /* NULL: nobody is asked for one */
+    route_counts routes[ROUTES];
+} app;
+
+/* A request with what the path holds behind the route's name: "/lease/17" has the rest "17". */
+typedef struct call {
+    app *app;
+    const http_request *request;
+    http_reply *reply;
+    http_text rest;
+} call;
+
+/* app.c */
+http_outcome app_handle(void *app, const http_request *request, http_reply *reply);
+void app_observe(void *app, const http_request *request, int status, int64_t ns);
+extern const char *const route_labels[ROUTES];
+
+/* Fills in application/problem+json. */
+http_outcome problem(http_reply *reply, int status, const char *title, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The problem that a status of the library is. */
+http_outcome problem_of(http_reply *reply, kz_status status, const char *detail);
+/* The value of a query parameter, percent signs decoded; false if it is not there or too long. */
+bool query_value(const http_request *request, const char *name, char *value, size_t size);
+/* A text as a JSON string with its quotes. */
+void write_json_text(http_reply *reply, const char *text);
+
+/* ids.c */
+http_outcome get_id(call *c);
+http_outcome get_ids(call *c);
+http_outcome get_decode(call *c);
+/* Waits for IDs on a thread of its own, so that no loop ever does. */
+minter *minter_start(kz_generator *gen, int64_t timeout_ms);
+void minter_stop(minter *m);
+
+/* leases.c */
+http_outcome post_lease(call *c);
+http_outcome delete_lease(call *c);
+http_outcome get_leases(call *c);
+http_outcome get_time(call *c);
+
+/* health.c */
+http_outcome get_health(call *c);
+http_outcome get_live(call *c);
+
+/* metrics.c */
+http_outcome get_metrics(call *c);
+
+/* openapi.c */
+http_outcome get_openapi(call *c);
+
+#endif

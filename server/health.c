@@ -1,0 +1,89 @@
+/* GET /health, /health/live, /health/ready: can this server do its work? */
+#include "server/app.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+typedef struct question {
+    app *app;
+    http_reply *reply;
+} question;
+
+static int64_t wall_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static bool generator_works(kz_generator *gen, kz_stats *stats)
+{
+    kz_stats_init(stats);
+    if (kz_stats_get(gen, stats))
+        return false;
+    return stats->window_end_unix_ms > wall_ms() - 1000;
+}
+
+static void examined(store_job *job)
+{
+    question *q = job->arg;
+    http_reply *reply = q->reply;
+    kz_stats stats;
+    bool store_up = job->status == KZ_OK;
+    bool generator_up = generator_works(q->app->gen, &stats);
+    int64_t off_ms = store_up ? job->health.source_ms - wall_ms() : 0;
+    bool up = store_up && generator_up;
+    http_reply_status(reply, up ? 200 : 503);
+    http_reply_printf(reply, "{\"status\":\"%s\",\"components\":{\"store\":{\"status\":\"%s\"", up ? "UP" : "DOWN",
+                      store_up ? "UP" : "DOWN");
+    if (store_up) {
+        char layout[KZ_LAYOUT_TEXT_SIZE];
+        kz_layout_text(&job->health.layout, layout);
+        http_reply_printf(reply,
+                          ",\"leases\":%" PRIu64 ",\"nodesFree\":%" PRIu64
+                          ",\"durable\":%s,\"layout\":\"%s\",\"leaseMs\":%" PRId64 ",\"note\":",
+                          job->health.leases_out, job->health.nodes_free, job->health.durable ? "true" : "false",
+                          layout, job->health.lease_ms);
+        write_json_text(reply, job->health.note);
+    } else {
+        http_reply_printf(reply, ",\"error\":");
+        write_json_text(reply, job->err.message);
+    }
+    http_reply_printf(reply,
+                      "},\"clock\":{\"status\":\"%s\",\"storeAheadMs\":%" PRId64 ",\"stepsBack\":%" PRIu64
+                      ",\"largestStepBackMs\":%" PRId64 "},\"generator\":{\"status\":\"%s\",\"leases\":%" PRIu64
+                      ",\"acquireFailures\":%" PRIu64 "}}}",
+                      off_ms > 2000 || off_ms < -2000 ? "WARN" : "UP", off_ms, stats.clock_backward,
+                      stats.clock_backward_max_ms, generator_up ? "UP" : "DOWN", stats.leases,
+                      stats.acquire_failures_now);
+    http_reply_send(reply);
+    free(q);
+    store_job_free(job);
+}
+
+http_outcome get_health(call *c)
+{
+    question *q = malloc(sizeof *q);
+    store_job *job = q ? store_job_new(STORE_HEALTH) : NULL;
+    if (!job) {
+        free(q);
+        return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
+    }
+    *q = (question){c->app, c->reply};
+    snprintf(job->service, sizeof job->service, "%s", c->app->settings->service);
+    job->done = examined;
+    job->arg = q;
+    if (store_submit(c->app->store, job))
+        return HTTP_LATER;
+    free(q);
+    store_job_free(job);
+    return problem(c->reply, 503, "too many requests wait for the store", "try again in a moment");
+}
+
+http_outcome get_live(call *c)
+{
+    http_reply_printf(c->reply, "{\"status\":\"UP\"}");
+    return HTTP_DONE;
+}

@@ -1,0 +1,211 @@
+/* GET /id, /ids and /decode. A loop never waits for an ID: what cannot be had at once is minted by a thread. */
+#include "server/app.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IDS_MAX = 10000, WAITING_MAX = 1024 };
+
+typedef enum shape { SHAPE_ID, SHAPE_IDS, SHAPE_LINES } shape;
+
+static void write_ids(http_reply *reply, shape how, const kz_id *ids, size_t count)
+{
+    char text[KZ_TEXT_SIZE];
+    if (how == SHAPE_ID) {
+        size_t length = kz_text(ids[0], KZ_DECIMAL, text);
+        http_reply_write(reply, "{\"data\":{\"id\":", 14);
+        http_reply_write(reply, text, length);
+        http_reply_write(reply, ",\"id_str\":\"", 11);
+        http_reply_write(reply, text, length);
+        http_reply_write(reply, "\"}}", 3);
+        return;
+    }
+    if (how == SHAPE_LINES)
+        http_reply_type(reply, "text/plain");
+    else
+        http_reply_write(reply, "{\"data\":{\"ids\":[", 16);
+    for (size_t i = 0; i < count; i++) {
+        size_t length = kz_text(ids[i], KZ_DECIMAL, text);
+        if (how == SHAPE_IDS)
+            http_reply_write(reply, i ? ",\"" : "\"", i ? 2 : 1);
+        http_reply_write(reply, text, length);
+        http_reply_write(reply, how == SHAPE_IDS ? "\"" : "\n", 1);
+    }
+    if (how == SHAPE_IDS)
+        http_reply_write(reply, "]}}", 3);
+}
+
+/* -------------------------------------------------------------------------------------------------- the minter */
+
+typedef struct waiting {
+    http_reply *reply;
+    shape how;
+    size_t count;
+    struct waiting *next;
+} waiting;
+
+struct minter {
+    kz_generator *gen;
+    int64_t timeout_ms;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    waiting *first, **last;
+    size_t count;
+    bool closing;
+};
+
+static void serve_waiting(minter *m, waiting *w)
+{
+    kz_error err = {0};
+    kz_id *ids = malloc(w->count * sizeof *ids);
+    kz_status status = ids ? kz_mint(m->gen, ids, w->count, m->timeout_ms, &err) : KZ_NO_MEMORY;
+    if (status)
+        problem_of(w->reply, status, ids ? err.message : "out of memory");
+    else
+        write_ids(w->reply, w->how, ids, w->count);
+    free(ids);
+    http_reply_send(w->reply);
+    free(w);
+}
+
+static void *mint_for_the_waiting(void *arg)
+{
+    minter *m = arg;
+    pthread_mutex_lock(&m->lock);
+    while (!m->closing || m->first) {
+        waiting *w = m->first;
+        if (!w) {
+            pthread_cond_wait(&m->changed, &m->lock);
+            continue;
+        }
+        m->first = w->next;
+        if (!m->first)
+            m->last = &m->first;
+        m->count--;
+        pthread_mutex_unlock(&m->lock);
+        serve_waiting(m, w);
+        pthread_mutex_lock(&m->lock);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+static http_outcome wait_for(minter *m, http_reply *reply, shape how, size_t count)
+{
+    waiting *w = malloc(sizeof *w);
+    if (!w)
+        return problem_of(reply, KZ_NO_MEMORY, "out of memory");
+    *w = (waiting){reply, how, count, NULL};
+    pthread_mutex_lock(&m->lock);
+    bool room = m->count < WAITING_MAX && !m->closing;
+    if (room) {
+        *m->last = w;
+        m->last = &w->next;
+        m->count++;
+        pthread_cond_signal(&m->changed);
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (room)
+        return HTTP_LATER;
+    free(w);
+    return problem(reply, 503, "too many wait for an ID", "the generator is at its limit: raise --throughput");
+}
+
+minter *minter_start(kz_generator *gen, int64_t timeout_ms)
+{
+    minter *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->gen = gen;
+    m->timeout_ms = timeout_ms;
+    m->last = &m->first;
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
+    if (pthread_create(&m->thread, NULL, mint_for_the_waiting, m)) {
+        free(m);
+        return NULL;
+    }
+    return m;
+}
+
+void minter_stop(minter *m)
+{
+    if (!m)
+        return;
+    pthread_mutex_lock(&m->lock);
+    m->closing = true;
+    pthread_cond_signal(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+    pthread_join(m->thread, NULL);
+    pthread_cond_destroy(&m->changed);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+/* --------------------------------------------------------------------------------------------------------- routes */
+
+http_outcome get_id(call *c)
+{
+    kz_id id;
+    kz_status status = kz_try_next(c->app->gen, &id);
+    if (status == KZ_OK) {
+        write_ids(c->reply, SHAPE_ID, &id, 1);
+        return HTTP_DONE;
+    }
+    return wait_for(c->app->minter, c->reply, SHAPE_ID, 1);
+}
+
+static bool wants_lines(const http_request *request)
+{
+    const http_text *accept = http_header_find(request, "accept");
+    return accept && accept->length >= 10 && memmem(accept->at, accept->length, "text/plain", 10);
+}
+
+http_outcome get_ids(call *c)
+{
+    char text[16], *end;
+    if (!query_value(c->request, "count", text, sizeof text))
+        return problem(c->reply, 400, "how many?", "say how many with ?count=N, from 1 to %d", IDS_MAX);
+    unsigned long count = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || count < 1 || count > IDS_MAX)
+        return problem(c->reply, 400, "not a count", "count=%s is not a number from 1 to %d", text, IDS_MAX);
+    /* Large answers and those that have to wait are made by the minter; a loop has others to serve. */
+    return wait_for(c->app->minter, c->reply, wants_lines(c->request) ? SHAPE_LINES : SHAPE_IDS, count);
+}
+
+http_outcome get_decode(call *c)
+{
+    char text[64], layout_text[64];
+    kz_layout layout;
+    kz_error err;
+    kz_id id;
+    kz_parts parts;
+    if (c->rest.length >= sizeof text)
+        return problem(c->reply, 400, "not an ID", "an ID has at most 20 characters");
+    memcpy(text, c->rest.at, c->rest.length);
+    text[c->rest.length] = '\0';
+    kz_form form = strncmp(text, "0x", 2) == 0                                ? KZ_HEX
+                   : c->rest.length == 13 && text[strspn(text, "0123456789")] ? KZ_BASE32
+                                                                              : KZ_DECIMAL;
+    kz_generator_layout(c->app->gen, &layout);
+    kz_status status = query_value(c->request, "layout", layout_text, sizeof layout_text)
+                           ? kz_layout_parse(layout_text, &layout, &err)
+                           : KZ_OK;
+    if (status == KZ_OK)
+        status = kz_text_parse(text, form, &id, &err);
+    if (status == KZ_OK)
+        status = kz_decode(&layout, id, &parts, &err);
+    if (status)
+        return problem_of(c->reply, status, err.message);
+    char when[KZ_TIME_TEXT_SIZE], written[KZ_LAYOUT_TEXT_SIZE];
+    kz_time_text(parts.unix_ms, when);
+    kz_layout_text(&layout, written);
+    http_reply_printf(c->reply,
+                      "{\"data\":{\"id_str\":\"%" PRIu64 "\",\"time\":\"%s\",\"unixMs\":%" PRId64 ",\"node\":%" PRIu32
+                      ",\"sequence\":%" PRIu32 ",\"fallback\":%s,\"layout\":\"%s\"}}",
+                      id, when, parts.unix_ms, parts.node, parts.seq, parts.fallback ? "true" : "false", written);
+    return HTTP_DONE;
+}

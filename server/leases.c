@@ -1,0 +1,335 @@
+/* POST /lease, DELETE /lease/{id}, GET /leases and GET /time: the lease table over HTTP. */
+#include "server/app.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* ------------------------------------------------------------------------------------------------------ submitting */
+
+static http_outcome submit(call *c, store_job *job, void (*done)(store_job *))
+{
+    if (!job)
+        return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
+    job->done = done;
+    job->arg = c->reply;
+    if (store_submit(c->app->store, job))
+        return HTTP_LATER;
+    store_job_free(job);
+    return problem(c->reply, 503, "too many requests wait for the store", "try again in a moment");
+}
+
+static json_t *read_object(call *c, char message[static 256])
+{
+    json_error_t error;
+    json_t *body = json_loadb(c->request->body.at, c->request->body.length, JSON_REJECT_DUPLICATES, &error);
+    if (body && json_is_object(body))
+        return body;
+    if (body)
+        snprintf(message, 256, "the body must be a JSON object");
+    else
+        snprintf(message, 256, "the body is not JSON: %s (line %d)", error.text, error.line);
+    json_decref(body);
+    return NULL;
+}
+
+/* -------------------------------------------------------------------------------------------------------- acquire */
+
+static void write_lease(http_reply *reply, const kz_lease *l)
+{
+    http_reply_printf(reply,
+                      "{\"id\":%" PRIu32 ",\"created\":%" PRId64 ",\"expired\":%" PRId64
+                      ",\"secret\":\"%s\",\"customEpoch\":%" PRId64
+                      ",\"bitReserve\":%u,\"bitTs\":%u,\"bitId\":%u,\"bitSeq\":%u,\"fallbackCreated\":%" PRId64
+                      ",\"fallbackExpired\":%" PRId64 "}",
+                      l->id, l->created_ms, l->expired_ms, l->secret, l->epoch_ms, l->reserved_bits, l->time_bits,
+                      l->node_bits, l->seq_bits, l->fallback_created_ms, l->fallback_expired_ms);
+}
+
+static void acquired(store_job *job)
+{
+    http_reply *reply = job->arg;
+    if (job->status) {
+        problem_of(reply, job->status, job->err.message);
+    } else {
+        http_reply_printf(reply, "{\"leases\":[");
+        for (size_t i = 0; i < job->grant->count; i++) {
+            if (i)
+                http_reply_write(reply, ",", 1);
+            write_lease(reply, &job->grant->leases[i]);
+        }
+        http_reply_printf(reply, "],\"serverTime\":%" PRId64 ",\"generation\":%" PRIu64 ",\"requestId\":\"",
+                          job->grant->source_ms, job->grant->generation);
+        for (size_t i = 0; i < KZ_REQUEST_ID_SIZE; i++)
+            http_reply_printf(reply, "%02x", job->acquire.request_id[i]);
+        http_reply_printf(reply, "\"}");
+    }
+    http_reply_send(reply);
+    store_job_free(job);
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* 32 hex digits, or as a UUID is written. */
+static bool read_request_id(const char *text, uint8_t id[static KZ_REQUEST_ID_SIZE])
+{
+    size_t digits = 0;
+    for (; *text; text++) {
+        int digit = hex_digit(*text);
+        if (*text == '-')
+            continue;
+        if (digit < 0 || digits == 2 * KZ_REQUEST_ID_SIZE)
+            return false;
+        uint8_t *byte = &id[digits++ / 2];
+        *byte = (uint8_t)(*byte << 4 | digit);
+    }
+    return digits == 2 * KZ_REQUEST_ID_SIZE;
+}
+
+/* Who asks, for people: the object as it came, if all its values are texts and it is short. */
+static bool read_meta(const json_t *meta, char holder[static KZ_HOLDER_SIZE])
+{
+    const char *key;
+    json_t *value;
+    strcpy(holder, "{}");
+    if (!meta)
+        return true;
+    if (!json_is_object(meta))
+        return false;
+    json_object_foreach((json_t *)meta, key, value) if (!json_is_string(value)) return false;
+    char *text = json_dumps(meta, JSON_COMPACT | JSON_ENSURE_ASCII);
+    bool fits = text && strlen(text) < KZ_HOLDER_SIZE;
+    if (fits)
+        strcpy(holder, text);
+    free(text);
+    return fits;
+}
+
+static bool is_configured(app *a, const char *service)
+{
+    bool found = strcmp(service, "default") == 0;
+    pthread_rwlock_rdlock(&a->reload_lock);
+    for (size_t i = 0; i < a->settings->service_count && !found; i++)
+        found = strcmp(a->settings->services[i].name, service) == 0;
+    pthread_rwlock_unlock(&a->reload_lock);
+    return found;
+}
+
+/* What is wrong with the request, or NULL. */
+static const char *fill_acquire(const json_t *body, store_job *job)
+{
+    const json_t *service = json_object_get(body, "serviceId");
+    const json_t *throughput = json_object_get(body, "throughputPerMs");
+    const json_t *request = json_object_get(body, "requestId");
+    if (service && (!json_is_string(service) || json_string_length(service) >= KZ_SERVICE_SIZE))
+        return "serviceId must be a text of 1 to 63 characters";
+    strcpy(job->service, service && json_string_length(service) ? json_string_value(service) : "default");
+    if (!read_meta(json_object_get(body, "meta"), job->holder))
+        return "meta must be an object of texts, shorter than 256 characters in all";
+    json_int_t value = throughput ? json_integer_value(throughput) : 1;
+    if ((throughput && !json_is_integer(throughput)) || value < 1 || value > UINT32_MAX)
+        return "throughputPerMs must be a whole number, at least 1";
+    job->acquire.throughput_per_ms = (uint32_t)value;
+    if (!request)
+        return getrandom(job->acquire.request_id, KZ_REQUEST_ID_SIZE, 0) == KZ_REQUEST_ID_SIZE ? NULL
+                                                                                               : "no random numbers";
+    if (!json_is_string(request) || !read_request_id(json_string_value(request), job->acquire.request_id))
+        return "requestId must be 128 random bits as 32 hex digits";
+    return NULL;
+}
+
+http_outcome post_lease(call *c)
+{
+    char message[256];
+    json_t *body = read_object(c, message);
+    if (!body)
+        return problem(c->reply, 400, "not a valid request", "%s", message);
+    store_job *job = store_job_new(STORE_ACQUIRE);
+    const char *wrong = job ? fill_acquire(body, job) : NULL;
+    json_decref(body);
+    if (wrong) {
+        store_job_free(job);
+        return problem(c->reply, 400, "not a valid request", "%s", wrong);
+    }
+    if (job && !c->app->settings->create_services && !is_configured(c->app, job->service)) {
+        problem(c->reply, 404, "no such service", "there is no service \"%s\" here", job->service);
+        store_job_free(job);
+        return HTTP_DONE;
+    }
+    return submit(c, job, acquired);
+}
+
+/* -------------------------------------------------------------------------------------------------------- release */
+
+static void released(store_job *job)
+{
+    http_reply *reply = job->arg;
+    if (job->status)
+        problem_of(reply, job->status, job->err.message);
+    else
+        http_reply_status(reply, 204);
+    http_reply_send(reply);
+    store_job_free(job);
+}
+
+static bool read_number(http_text text, uint32_t *number)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9' || value > UINT32_MAX)
+            return false;
+        value = value * 10 + (uint64_t)(text.at[i] - '0');
+    }
+    *number = (uint32_t)value;
+    return text.length && value <= UINT32_MAX;
+}
+
+http_outcome delete_lease(call *c)
+{
+    char message[256];
+    uint32_t id;
+    if (!read_number(c->rest, &id))
+        return problem(c->reply, 400, "not a machine ID", "%.*s is not a machine ID", (int)c->rest.length, c->rest.at);
+    json_t *body = read_object(c, message);
+    if (!body)
+        return problem(c->reply, 400, "not a valid request", "%s", message);
+    const json_t *signature = json_object_get(body, "signature"), *timestamp = json_object_get(body, "timestamp");
+    store_job *job = NULL;
+    bool good = json_is_string(signature) && json_string_length(signature) < KZ_SIGNATURE_SIZE &&
+                json_is_integer(timestamp) && json_integer_value(timestamp) >= 0;
+    if (good && (job = store_job_new(STORE_RELEASE))) {
+        strcpy(job->signature, json_string_value(signature));
+        job->release = (kz_release){.id = id, .timestamp_ms = json_integer_value(timestamp)};
+        if (!query_value(c->request, "serviceId", job->service, sizeof job->service))
+            job->service[0] = '\0';
+    }
+    json_decref(body);
+    if (!good)
+        return problem(c->reply, 400, "not a valid request",
+                       "signature must be 64 hex digits and timestamp whole Unix milliseconds");
+    return submit(c, job, released);
+}
+
+/* ----------------------------------------------------------------------------------------------------- GET /leases */
+
+typedef struct page {
+    http_reply *reply;
+    size_t limit;
+    char after[KZ_SERVICE_SIZE + 16];
+} page;
+
+static int by_service_and_id(const void *a, const void *b)
+{
+    const kz_lease_info *x = a, *y = b;
+    int order = strcmp(x->service, y->service);
+    return order ? order : (x->id > y->id) - (x->id < y->id);
+}
+
+static bool is_after(const kz_lease_info *info, const char *cursor)
+{
+    const char *colon = strrchr(cursor, ':');
+    if (!colon)
+        return true;
+    kz_lease_info at = {.id = (uint32_t)strtoul(colon + 1, NULL, 10)};
+    snprintf(at.service, sizeof at.service, "%.*s", (int)(colon - cursor), cursor);
+    return by_service_and_id(info, &at) > 0;
+}
+
+static void write_info(http_reply *reply, const kz_lease_info *info)
+{
+    http_reply_printf(reply, "{\"service\":");
+    write_json_text(reply, info->service);
+    http_reply_printf(reply,
+                      ",\"id\":%" PRIu32 ",\"created\":%" PRId64 ",\"expired\":%" PRId64 ",\"fallbackExpired\":%" PRId64
+                      ",\"holder\":",
+                      info->id, info->created_ms, info->expired_ms, info->fallback_expired_ms);
+    write_json_text(reply, info->holder);
+    http_reply_write(reply, "}", 1);
+}
+
+static void listed(store_job *job)
+{
+    page *p = job->arg;
+    http_reply *reply = p->reply;
+    if (job->status) {
+        problem_of(reply, job->status, job->err.message);
+    } else {
+        if (job->lease_count)
+            qsort(job->leases, job->lease_count, sizeof *job->leases, by_service_and_id);
+        size_t written = 0, i = 0;
+        http_reply_printf(reply, "{\"leases\":[");
+        for (; i < job->lease_count && written < p->limit; i++) {
+            if (!is_after(&job->leases[i], p->after))
+                continue;
+            if (written++)
+                http_reply_write(reply, ",", 1);
+            write_info(reply, &job->leases[i]);
+        }
+        http_reply_printf(reply, "],\"next\":");
+        char cursor[KZ_SERVICE_SIZE + 16];
+        if (i < job->lease_count && i) {
+            snprintf(cursor, sizeof cursor, "%s:%" PRIu32, job->leases[i - 1].service, job->leases[i - 1].id);
+            write_json_text(reply, cursor);
+        } else {
+            http_reply_printf(reply, "null");
+        }
+        http_reply_write(reply, "}", 1);
+    }
+    http_reply_send(reply);
+    free(p);
+    store_job_free(job);
+}
+
+http_outcome get_leases(call *c)
+{
+    enum { LIMIT = 1000 };
+    char text[64] = "", *end = text;
+    page *p = calloc(1, sizeof *p);
+    store_job *job = p ? store_job_new(STORE_LIST) : NULL;
+    if (!job) {
+        free(p);
+        return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
+    }
+    p->reply = c->reply;
+    p->limit = LIMIT;
+    if (query_value(c->request, "limit", text, sizeof text))
+        p->limit = strtoul(text, &end, 10);
+    query_value(c->request, "after", p->after, sizeof p->after);
+    if (*end || p->limit < 1 || p->limit > LIMIT) {
+        free(p);
+        store_job_free(job);
+        return problem(c->reply, 400, "not a limit", "limit must be a number from 1 to %d", LIMIT);
+    }
+    job->done = listed;
+    job->arg = p;
+    if (store_submit(c->app->store, job))
+        return HTTP_LATER;
+    free(p);
+    store_job_free(job);
+    return problem(c->reply, 503, "too many requests wait for the store", "try again in a moment");
+}
+
+/* ------------------------------------------------------------------------------------------------------- GET /time */
+
+static void told_time(store_job *job)
+{
+    http_reply *reply = job->arg;
+    if (job->status)
+        problem_of(reply, job->status, job->err.message);
+    else
+        http_reply_printf(reply, "{\"serverTime\":%" PRId64 ",\"generation\":%" PRIu64 "}", job->grant->source_ms,
+                          job->grant->generation);
+    http_reply_send(reply);
+    store_job_free(job);
+}
+
+http_outcome get_time(call *c)
+{
+    return submit(c, store_job_new(STORE_NOW), told_time);
+}

@@ -1,0 +1,186 @@
+/* GET /metrics: Prometheus text. */
+#include "server/app.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct scrape {
+    app *app;
+    http_reply *reply;
+} scrape;
+
+static void family(http_reply *reply, const char *name, const char *type, const char *help)
+{
+    http_reply_printf(reply, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* One sample with the service of /id's generator. */
+static void sample(scrape *s, const char *name, const char *type, const char *help, double value)
+{
+    family(s->reply, name, type, help);
+    http_reply_printf(s->reply, "%s{service=\"%s\"} %.17g\n", name, s->app->settings->service, value);
+}
+
+static int by_service(const void *a, const void *b)
+{
+    return strcmp(((const kz_lease_info *)a)->service, ((const kz_lease_info *)b)->service);
+}
+
+/* Active leases and the age of the oldest, for each service. */
+static void write_leases(scrape *s, store_job *job)
+{
+    http_reply *reply = s->reply;
+    int64_t now_ms = (int64_t)time(NULL) * 1000;
+    if (job->lease_count)
+        qsort(job->leases, job->lease_count, sizeof *job->leases, by_service);
+    for (int pass = 0; pass < 2; pass++) {
+        const char *name = pass ? "kazahana_lease_age_seconds" : "kazahana_leases_active";
+        family(reply, name, "gauge", pass ? "Age of the oldest lease that is held." : "Leases that are held now.");
+        for (size_t i = 0, end; i < job->lease_count; i = end) {
+            int64_t oldest_ms = now_ms;
+            for (end = i; end < job->lease_count && by_service(&job->leases[i], &job->leases[end]) == 0; end++)
+                if (job->leases[end].created_ms < oldest_ms)
+                    oldest_ms = job->leases[end].created_ms;
+            http_reply_printf(reply, "%s{service=\"%s\"} %.17g\n", name, job->leases[i].service,
+                              pass ? (double)(now_ms - oldest_ms) / 1000 : (double)(end - i));
+        }
+    }
+}
+
+static void write_generator(scrape *s)
+{
+    kz_stats stats;
+    kz_layout layout;
+    kz_layout_facts facts;
+    kz_stats_init(&stats);
+    if (kz_stats_get(s->app->gen, &stats))
+        return;
+    kz_generator_layout(s->app->gen, &layout);
+    kz_layout_describe(&layout, &facts);
+    const char *service = s->app->settings->service;
+    family(s->reply, "kazahana_ids_total", "counter", "IDs minted by this server, by kind.");
+    http_reply_printf(s->reply,
+                      "kazahana_ids_total{service=\"%s\",kind=\"leased\"} %" PRIu64
+                      "\nkazahana_ids_total{service=\"%s\",kind=\"fenced\"} %" PRIu64
+                      "\nkazahana_ids_total{service=\"%s\",kind=\"unfenced\"} %" PRIu64 "\n",
+                      service, stats.ids_leased, service, stats.ids_fenced, service, stats.ids_unfenced);
+    sample(s, "kazahana_layout_last_day_timestamp_seconds", "gauge", "When the layout's time field runs out.",
+           (double)facts.last_unix_ms / 1000);
+    sample(s, "kazahana_sequence_exhausted_total", "counter", "Milliseconds whose slots were used up.",
+           (double)stats.sequence_exhausted);
+    sample(s, "kazahana_clock_backward_total", "counter", "Steps of the clock backwards.",
+           (double)stats.clock_backward);
+    sample(s, "kazahana_clock_backward_max_seconds", "gauge", "The largest step of the clock backwards.",
+           (double)stats.clock_backward_max_ms / 1000);
+    sample(s, "kazahana_ahead_seconds", "gauge", "How far the last ID is ahead of the clock.",
+           (double)stats.ahead_ms / 1000);
+    sample(s, "kazahana_generator_lease_age_seconds", "gauge", "Age of the lease this server mints from.",
+           (double)stats.lease_age_ms / 1000);
+}
+
+static void write_results(http_reply *reply, const char *name, const char *service, const char *good, uint64_t done,
+                          uint64_t refused, uint64_t failed)
+{
+    http_reply_printf(reply,
+                      "%s{service=\"%s\",result=\"%s\"} %" PRIu64 "\n%s{service=\"%s\",result=\"refused\"} %" PRIu64
+                      "\n%s{service=\"%s\",result=\"failed\"} %" PRIu64 "\n",
+                      name, service, good, done, name, service, refused, name, service, failed);
+}
+
+static void write_store(scrape *s, bool up)
+{
+    http_reply *reply = s->reply;
+    store_counts c;
+    store_counts_get(s->app->store, &c);
+    family(reply, "kazahana_lease_acquisitions_total", "counter", "Requests for leases, by result.");
+    for (size_t i = 0; i < c.service_count; i++) {
+        const service_counts *of = &c.services[i];
+        write_results(reply, "kazahana_lease_acquisitions_total", of->service, "granted", of->acquired,
+                      of->acquire_refused, of->acquire_failed);
+    }
+    family(reply, "kazahana_lease_releases_total", "counter", "Releases of leases, by result.");
+    for (size_t i = 0; i < c.service_count; i++) {
+        const service_counts *of = &c.services[i];
+        write_results(reply, "kazahana_lease_releases_total", of->service, "done", of->released, of->release_refused,
+                      of->release_failed);
+    }
+    family(reply, "kazahana_store_seconds", "histogram", "Time a request spent waiting for the store and in it.");
+    uint64_t sum = 0;
+    for (int i = 0; i < 9; i++)
+        http_reply_printf(reply, "kazahana_store_seconds_bucket{le=\"%g\"} %" PRIu64 "\n", store_bucket_s[i],
+                          sum += c.latency_buckets[i]);
+    http_reply_printf(reply,
+                      "kazahana_store_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\nkazahana_store_seconds_sum %.9g\n"
+                      "kazahana_store_seconds_count %" PRIu64 "\n",
+                      c.latency_count, c.latency_sum_s, c.latency_count);
+    family(reply, "kazahana_store_queue", "gauge", "Requests that wait for the store.");
+    http_reply_printf(reply, "kazahana_store_queue %" PRIu64 "\n", c.queue_now);
+    family(reply, "kazahana_up", "gauge", "Whether a component works.");
+    http_reply_printf(reply, "kazahana_up{component=\"store\"} %d\n", up);
+}
+
+static void write_http(scrape *s)
+{
+    http_reply *reply = s->reply;
+    app *a = s->app;
+    family(reply, "kazahana_http_requests_total", "counter", "Requests, by route and class of status.");
+    for (int r = 0; r < ROUTES; r++)
+        for (int class = 2; class < 6; class ++)
+            http_reply_printf(reply, "kazahana_http_requests_total{route=\"%s\",status=\"%dxx\"} %" PRIu64 "\n",
+                              route_labels[r], class, atomic_load(&a->routes[r].by_class[class]));
+    family(reply, "kazahana_http_request_seconds", "histogram", "From a request's last byte to its answer.");
+    for (int r = 0; r < ROUTES; r++) {
+        uint64_t sum = 0;
+        for (int b = 0; b < HTTP_BUCKETS; b++)
+            http_reply_printf(reply, "kazahana_http_request_seconds_bucket{route=\"%s\",le=\"%g\"} %" PRIu64 "\n",
+                              route_labels[r], http_bucket_s[b], sum += atomic_load(&a->routes[r].buckets[b]));
+        sum += atomic_load(&a->routes[r].buckets[HTTP_BUCKETS]);
+        http_reply_printf(reply,
+                          "kazahana_http_request_seconds_bucket{route=\"%s\",le=\"+Inf\"} %" PRIu64
+                          "\nkazahana_http_request_seconds_sum{route=\"%s\"} %.9g\n"
+                          "kazahana_http_request_seconds_count{route=\"%s\"} %" PRIu64 "\n",
+                          route_labels[r], sum, route_labels[r], (double)atomic_load(&a->routes[r].sum_ns) / 1e9,
+                          route_labels[r], sum);
+    }
+    http_counts counts;
+    http_server_counts(a->http, &counts);
+    family(reply, "kazahana_http_connections", "gauge", "Connections that are open.");
+    http_reply_printf(reply, "kazahana_http_connections %" PRIu64 "\n", counts.connections_now);
+    family(reply, "kazahana_http_cut_total", "counter", "Connections cut because they were too slow.");
+    http_reply_printf(reply, "kazahana_http_cut_total %" PRIu64 "\n", counts.cut_total);
+}
+
+static void scraped(store_job *job)
+{
+    scrape *s = job->arg;
+    http_reply_type(s->reply, "text/plain; version=0.0.4; charset=utf-8");
+    if (job->status == KZ_OK)
+        write_leases(s, job);
+    write_generator(s);
+    write_store(s, job->status == KZ_OK);
+    write_http(s);
+    http_reply_send(s->reply);
+    free(s);
+    store_job_free(job);
+}
+
+http_outcome get_metrics(call *c)
+{
+    scrape *s = malloc(sizeof *s);
+    store_job *job = s ? store_job_new(STORE_LIST) : NULL;
+    if (!job) {
+        free(s);
+        return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
+    }
+    *s = (scrape){c->app, c->reply};
+    job->done = scraped;
+    job->arg = s;
+    if (store_submit(c->app->store, job))
+        return HTTP_LATER;
+    free(s);
+    store_job_free(job);
+    return problem(c->reply, 503, "too many requests wait for the store", "try again in a moment");
+}

@@ -1,0 +1,376 @@
+/* The store's thread: the only one that talks to the lease table. */
+#include "server/store.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define QUEUE_MAX 4096
+#define GROUP_MAX 64 /* jobs made durable together */
+
+const double store_bucket_s[9] = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5};
+
+struct store {
+    kz_source *source; /* for services without settings of their own */
+    struct {
+        char name[KZ_SERVICE_SIZE];
+        kz_source *source;
+    } services[SERVICES_MAX];
+    size_t service_count;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    store_job *first, **last;
+    size_t waiting;
+    bool closing;
+    store_counts counts;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+store_job *store_job_new(store_kind kind)
+{
+    store_job *job = calloc(1, sizeof *job);
+    if (!job)
+        return NULL;
+    job->kind = kind;
+    if (kind == STORE_ACQUIRE || kind == STORE_NOW)
+        job->grant = calloc(1, sizeof *job->grant);
+    if (!job->grant && (kind == STORE_ACQUIRE || kind == STORE_NOW)) {
+        free(job);
+        return NULL;
+    }
+    return job;
+}
+
+void store_job_free(store_job *job)
+{
+    if (!job)
+        return;
+    free(job->grant);
+    free(job->leases);
+    free(job);
+}
+
+/* ------------------------------------------------------------------------------------------------------- the work */
+
+static kz_source *source_of(const store *s, const char *service)
+{
+    for (size_t i = 0; i < s->service_count; i++)
+        if (strcmp(s->services[i].name, service) == 0)
+            return s->services[i].source;
+    return s->source;
+}
+
+static bool collect(void *ctx, const kz_lease_info *info)
+{
+    store_job *job = ctx;
+    if ((job->lease_count & (job->lease_count - 1)) == 0) {
+        size_t room = job->lease_count ? 2 * job->lease_count : 1;
+        kz_lease_info *grown = realloc(job->leases, room * sizeof *grown);
+        if (!grown) {
+            job->status = KZ_NO_MEMORY;
+            return false;
+        }
+        job->leases = grown;
+    }
+    job->leases[job->lease_count++] = *info;
+    return true;
+}
+
+typedef struct tried {
+    char names[64][KZ_SERVICE_SIZE];
+    size_t count;
+    uint32_t id;
+} tried;
+
+static bool note_service(void *ctx, const kz_lease_info *info)
+{
+    tried *t = ctx;
+    if (info->id != t->id)
+        return true;
+    strcpy(t->names[t->count++], info->service);
+    return t->count < 64;
+}
+
+/* A release that names no service: each that has the node out is tried, and the signature decides. */
+static kz_status release_somewhere(store *s, store_job *job)
+{
+    tried t = {.id = job->release.id};
+    kz_status status = kz_source_list(s->source, note_service, &t, &job->err);
+    if (status)
+        return status;
+    job->release.service = "default";
+    status = kz_source_release(source_of(s, "default"), &job->release, &job->err);
+    for (size_t i = 0; i < t.count && (status == KZ_FORBIDDEN || status == KZ_NOT_FOUND); i++) {
+        kz_error err;
+        job->release.service = t.names[i];
+        kz_status other = kz_source_release(source_of(s, t.names[i]), &job->release, &err);
+        /* A wrong signature says more than no such lease. */
+        if (other == KZ_OK || other == KZ_FORBIDDEN || status == KZ_NOT_FOUND) {
+            status = other;
+            job->err = err;
+        }
+    }
+    return status;
+}
+
+static kz_status configure(store *s, const service_settings *service, kz_error *err)
+{
+    kz_layout layout;
+    kz_status status = *service->layout ? kz_layout_parse(service->layout, &layout, err) : KZ_OK;
+    if (status)
+        return status;
+    kz_service_settings wanted = {.service = service->name,
+                                  .layout = *service->layout ? &layout : NULL,
+                                  .lease_ms = service->lease_ms,
+                                  .max_throughput = service->max_throughput,
+                                  .high_blocks = service->high_blocks ? 1 : -1};
+    return kz_source_configure(s->source, &wanted, err);
+}
+
+static void run_job(store *s, store_job *job)
+{
+    int64_t begin_ns = now_ns();
+    job->waited_ns = begin_ns - job->waited_ns;
+    switch (job->kind) {
+    case STORE_ACQUIRE:
+        job->acquire.service = job->service;
+        job->acquire.holder = job->holder;
+        job->status = kz_source_acquire(source_of(s, job->service), &job->acquire, job->grant, &job->err);
+        break;
+    case STORE_RELEASE:
+        job->release.service = job->service;
+        job->release.signature = job->signature;
+        job->status = *job->service ? kz_source_release(source_of(s, job->service), &job->release, &job->err)
+                                    : release_somewhere(s, job);
+        break;
+    case STORE_NOW:
+        job->status = kz_source_now(s->source, &job->grant->source_ms, &job->grant->generation, &job->err);
+        break;
+    case STORE_LIST: {
+        kz_status status = kz_source_list(s->source, collect, job, &job->err);
+        job->status = job->status ? job->status : status;
+        break;
+    }
+    case STORE_HEALTH:
+        job->status = kz_source_health_get(source_of(s, job->service), &job->health, &job->err);
+        break;
+    case STORE_CONFIGURE:
+        job->status = configure(s, &job->configure, &job->err);
+        break;
+    }
+    job->took_ns = now_ns() - begin_ns;
+}
+
+static bool can_be_grouped(const store_job *job)
+{
+    return job->kind == STORE_ACQUIRE || (job->kind == STORE_RELEASE && *job->service);
+}
+
+/* A chain of jobs in one transaction. If it cannot be made durable, none of their answers counts. */
+static void run_group(store *s, store_job *first)
+{
+    kz_error err;
+    kz_source *source = source_of(s, first->service);
+    kz_status status = kz_source_group_begin(source, &err);
+    for (store_job *job = first; job && status == KZ_OK; job = job->next)
+        run_job(s, job);
+    if (status == KZ_OK)
+        status = kz_source_group_commit(source, &err);
+    for (store_job *job = first; job && status; job = job->next) {
+        job->status = status;
+        job->err = err;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- the accounts */
+
+static service_counts *counts_of(store_counts *c, const char *service)
+{
+    for (size_t i = 0; i < c->service_count; i++)
+        if (strcmp(c->services[i].service, service) == 0)
+            return &c->services[i];
+    bool room = c->service_count < SERVICES_MAX;
+    service_counts *place = &c->services[c->service_count];
+    c->service_count += room || !*place->service;
+    strcpy(place->service, room ? service : "other");
+    return place;
+}
+
+static void count(store *s, const store_job *job)
+{
+    store_counts *c = &s->counts;
+    bool refused = job->status == KZ_NO_FREE_NODE || job->status == KZ_INVALID || job->status == KZ_CONFLICT ||
+                   job->status == KZ_NOT_FOUND || job->status == KZ_FORBIDDEN;
+    if (job->kind == STORE_ACQUIRE || job->kind == STORE_RELEASE) {
+        service_counts *of = counts_of(c, *job->service ? job->service : "default");
+        if (job->kind == STORE_ACQUIRE)
+            ++*(job->status == KZ_OK ? &of->acquired : refused ? &of->acquire_refused : &of->acquire_failed);
+        else
+            ++*(job->status == KZ_OK ? &of->released : refused ? &of->release_refused : &of->release_failed);
+    }
+    double took_s = (double)(job->waited_ns + job->took_ns) / 1e9;
+    size_t bucket = 0;
+    while (bucket < 9 && took_s > store_bucket_s[bucket])
+        bucket++;
+    c->latency_buckets[bucket]++;
+    c->latency_sum_s += took_s;
+    c->latency_count++;
+}
+
+void store_counts_get(store *s, store_counts *counts)
+{
+    pthread_mutex_lock(&s->lock);
+    *counts = s->counts;
+    counts->queue_now = s->waiting;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ----------------------------------------------------------------------------------------------------- the thread */
+
+/* The next job, with those behind it that can go into the same transaction. The lock is held. */
+static store_job *take(store *s)
+{
+    store_job *first = s->first, *end = first;
+    size_t taken = 1;
+    kz_source *source = source_of(s, first->service);
+    while (can_be_grouped(first) && end->next && can_be_grouped(end->next) &&
+           source_of(s, end->next->service) == source && taken < GROUP_MAX) {
+        end = end->next;
+        taken++;
+    }
+    s->first = end->next;
+    end->next = NULL;
+    if (!s->first)
+        s->last = &s->first;
+    s->waiting -= taken;
+    s->counts.transactions++;
+    return first;
+}
+
+static void *work(void *arg)
+{
+    store *s = arg;
+    pthread_mutex_lock(&s->lock);
+    while (!s->closing || s->first) {
+        if (!s->first) {
+            pthread_cond_wait(&s->changed, &s->lock);
+            continue;
+        }
+        store_job *chain = take(s);
+        pthread_mutex_unlock(&s->lock);
+        if (chain->next)
+            run_group(s, chain);
+        else
+            run_job(s, chain);
+        pthread_mutex_lock(&s->lock);
+        for (store_job *job = chain; job; job = job->next)
+            count(s, job);
+        pthread_mutex_unlock(&s->lock);
+        for (store_job *job = chain, *next; job; job = next) {
+            next = job->next;
+            job->done(job);
+        }
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+bool store_submit(store *s, store_job *job)
+{
+    job->next = NULL;
+    job->waited_ns = now_ns();
+    pthread_mutex_lock(&s->lock);
+    bool taken = s->waiting < QUEUE_MAX && !s->closing;
+    if (taken) {
+        *s->last = job;
+        s->last = &job->next;
+        s->waiting++;
+        pthread_cond_signal(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return taken;
+}
+
+static void close_sources(store *s)
+{
+    for (size_t i = 0; i < s->service_count; i++)
+        kz_source_close(s->services[i].source);
+    kz_source_close(s->source);
+}
+
+/* The store's URL with the lease duration of one service. */
+static kz_status open_service(store *s, const kz_options *options, const service_settings *service, kz_error *err)
+{
+    char url[4096];
+    const char *base = kz_source_url(s->source);
+    int length = service->lease_ms ? snprintf(url, sizeof url, "%s%clease=%lldms", base, strchr(base, '?') ? '&' : '?',
+                                              (long long)service->lease_ms)
+                                   : snprintf(url, sizeof url, "%s", base);
+    if (length < 0 || (size_t)length >= sizeof url)
+        return KZ_INVALID;
+    kz_options own = *options;
+    own.service = service->name;
+    own.layout = *service->layout ? service->layout : NULL;
+    strcpy(s->services[s->service_count].name, service->name);
+    kz_status status = kz_source_open(&s->services[s->service_count].source, url, &own, err);
+    s->service_count += status == KZ_OK;
+    return status;
+}
+
+/* A store that cannot be told about a service gets a connection of its own for it, which makes the service as wanted or
+ * finds that it is not. */
+static kz_status set_up_service(store *s, const kz_options *options, const service_settings *service, kz_error *err)
+{
+    kz_status status = configure(s, service, err);
+    return status == KZ_UNSUPPORTED ? open_service(s, options, service, err) : status;
+}
+
+kz_status store_open(store **out, const char *url, const kz_options *options, const service_settings *services,
+                     size_t service_count, kz_error *err)
+{
+    store *s = calloc(1, sizeof *s);
+    kz_status status = s ? kz_source_open(&s->source, url, options, err) : KZ_NO_MEMORY;
+    if (status) {
+        free(s);
+        return status;
+    }
+    for (size_t i = 0; i < service_count && status == KZ_OK; i++)
+        status = set_up_service(s, options, &services[i], err);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    s->last = &s->first;
+    if (status == KZ_OK && pthread_create(&s->thread, NULL, work, s))
+        status = KZ_SYSTEM;
+    if (status) {
+        close_sources(s);
+        free(s);
+        return status;
+    }
+    *out = s;
+    return KZ_OK;
+}
+
+void store_close(store *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    close_sources(s);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

@@ -1,0 +1,69 @@
+/* The store's thread: the only one that talks to the lease table. Requests wait in a queue; whatever waits together is
+ * made durable together, and each answer leaves only after its own grant is. */
+#ifndef KZ_SERVER_STORE_H
+#define KZ_SERVER_STORE_H
+
+#include "server/settings.h"
+
+typedef struct store store;
+
+typedef enum store_kind {
+    STORE_ACQUIRE,
+    STORE_RELEASE,
+    STORE_NOW,
+    STORE_LIST,
+    STORE_HEALTH,
+    STORE_CONFIGURE
+} store_kind;
+
+/* One request and its answer. The caller owns it until `done` was called, from the store's thread. */
+typedef struct store_job {
+    store_kind kind;
+    char service[KZ_SERVICE_SIZE]; /* empty with STORE_RELEASE: every service is tried, the signature decides */
+    char holder[KZ_HOLDER_SIZE];
+    kz_acquire acquire;
+    kz_release release;
+    char signature[KZ_SIGNATURE_SIZE];
+    service_settings configure; /* STORE_CONFIGURE */
+    /* the answer */
+    kz_status status;
+    kz_error err;
+    kz_grant *grant;         /* STORE_ACQUIRE, STORE_NOW (time and generation only); freed with store_job_free */
+    kz_source_health health; /* STORE_HEALTH */
+    kz_lease_info *leases;   /* STORE_LIST */
+    size_t lease_count;
+    int64_t waited_ns, took_ns;
+    void (*done)(struct store_job *job);
+    void *arg;
+    struct store_job *next;
+} store_job;
+
+store_job *store_job_new(store_kind kind);
+void store_job_free(store_job *job);
+
+/* Each service with settings of its own is opened with them: one that exists with another layout is KZ_MISMATCH. */
+kz_status store_open(store **s, const char *url, const kz_options *options, const service_settings *services,
+                     size_t service_count, kz_error *err);
+/* False: the queue is full (nothing was taken; answer 503 with Retry-After). */
+bool store_submit(store *s, store_job *job);
+/* Finishes what waits, then closes. */
+void store_close(store *s);
+
+typedef struct service_counts {
+    char service[KZ_SERVICE_SIZE];
+    uint64_t acquired, acquire_refused, acquire_failed, released, release_refused, release_failed;
+} service_counts;
+
+/* For metrics; thread-safe. */
+typedef struct store_counts {
+    service_counts services[SERVICES_MAX + 1]; /* the last stands for all that found no place */
+    size_t service_count;
+    uint64_t transactions, queue_now;
+    uint64_t latency_count; /* of jobs */
+    double latency_sum_s;
+    uint64_t latency_buckets[10]; /* 0.5, 1, 2, 5, 10, 20, 50, 100, 500 ms, more */
+} store_counts;
+void store_counts_get(store *s, store_counts *counts);
+extern const double store_bucket_s[9];
+
+#endif
