@@ -80,3 +80,30 @@ kz_status kz__service_adopt(kz__service *stored, const kz__service *wanted, kz_e
     stored->lease_ms = wanted->lease_ms;
     return KZ_OK;
 }
+
+kz_status kz__service_with(const kz__service *stored, const kz_service_settings *changes, kz__service *wanted,
+                           kz_error *err)
+{
+    *wanted = *stored;
+    if (changes->layout) {
+        kz__service fresh;
+        kz_status status = kz__service_init(&fresh, stored->name, changes->layout, stored->lease_ms, err);
+        if (status)
+            return status;
+        wanted->epoch_ms = fresh.epoch_ms;
+        wanted->reserved_bits = fresh.reserved_bits;
+        wanted->time_bits = fresh.time_bits;
+        wanted->node_bits = fresh.node_bits;
+        wanted->seq_bits = fresh.seq_bits;
+    }
+    if (changes->lease_ms && (changes->lease_ms < KZ__LEASE_MS_MIN || changes->lease_ms > KZ__LEASE_MS_MAX))
+        return kz__fail(err, KZ_INVALID, "a lease of %lld ms: it must lie between %lld and %lld ms",
+                        (long long)changes->lease_ms, (long long)KZ__LEASE_MS_MIN, (long long)KZ__LEASE_MS_MAX);
+    if (changes->lease_ms)
+        wanted->lease_ms = changes->lease_ms;
+    if (changes->max_throughput)
+        wanted->max_throughput = changes->max_throughput;
+    if (changes->high_blocks)
+        wanted->high_blocks = changes->high_blocks > 0;
+    return KZ_OK;
+}

@@ -121,6 +121,10 @@ typedef bool (*kz__secret_is)(void *ctx, const char *secret);
 kz_status kz__table_release_if(const kz__rows *rows, kz__service *service, uint32_t node, kz__secret_is is, void *ctx,
                                int64_t timestamp_ms, int64_t now_ms, kz_error *err);
 
+/* The settings a service would have with these changes. */
+kz_status kz__service_with(const kz__service *stored, const kz_service_settings *changes, kz__service *wanted,
+                           kz_error *err);
+
 /* May the stored service be used with these settings? KZ_MISMATCH names both values. Node and sequence bits, lease_ms,
  * max_throughput and high_blocks are taken over into `stored`; the rest must agree once a lease was granted. */
 kz_status kz__service_adopt(kz__service *stored, const kz__service *wanted, kz_error *err);

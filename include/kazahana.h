@@ -128,11 +128,15 @@ typedef struct kz_layout kz_layout;
  *                                   a table in Redis, for many machines. It must not forget: appendonly yes and
  *                                   appendfsync always. ?prefix=p goes before every key; a cluster wants a {tag} in it
  *     rediss://...                  the same with TLS; ?cacert=/path, or ?insecure=1 to check nothing
+ *     http://host[:port][,host[:port]...]
+ *                                   kazahana serve, or several on one store, for many machines. ?token-file=/path,
+ *                                   ?token=t or the variable KAZAHANA_TOKEN if it wants a token
+ *     https://...                   the same with TLS; ?cacert=/path
  *     memory:                       one table for the process, which ends with it
  *
- * They also take ?lease=10min (100ms to 7d: how long a lease lasts in a service that does not exist yet), ?service=name
- * (instead of the option) and ?amnesia=quarantine (a table that is made anew grants nothing for four leases' time, so
- * that all that was forgotten has ended). The others:
+ * They also take ?service=name (instead of the option) and, except for http: and https:, ?lease=10min (100ms to 7d: how
+ * long a lease lasts in a service that does not exist yet) and ?amnesia=quarantine (a table that is made anew grants
+ * nothing for four leases' time, so that all that was forgotten has ended). The others:
  *
  *     static:7                      node 7, for ever; nobody else may use that number
  *     static:7?state=/path/file     the same, and a restart after the clock was set back cannot repeat an ID
@@ -550,6 +554,15 @@ typedef struct kz_source_health {
     int64_t lease_ms;
 } kz_source_health;
 
+/* What can be said about a service. Fields left at their zero stay as they are. */
+typedef struct kz_service_settings {
+    const char *service;
+    const kz_layout *layout; /* once a lease was granted only node and sequence bits may change, and not their sum */
+    int64_t lease_ms;
+    uint32_t max_throughput; /* per ms, that one request may ask for */
+    int high_blocks;         /* 1: one higher block answers a large request, -1: several leases do */
+} kz_service_settings;
+
 typedef struct kz_source_options {
     const kz_layout *layout; /* NULL: the source's own default */
     kz_fallback fallback;
@@ -589,6 +602,12 @@ typedef struct kz_source_ops {
     kz_status (*now)(void *source, int64_t *source_ms, uint64_t *generation, kz_error *err);
     kz_status (*list)(void *source, kz_lease_visit visit, void *ctx, kz_error *err);
     kz_status (*health)(void *source, const char *service, kz_source_health *health, kz_error *err);
+    /* Acquires and releases between the two are made durable together, by the second: their answers count only if that
+     * gives KZ_OK. Both or neither; without them each call stands by itself. */
+    kz_status (*group_begin)(void *source, kz_error *err);
+    kz_status (*group_commit)(void *source, kz_error *err);
+    /* Makes a service with these settings, or changes one. KZ_MISMATCH: it has granted leases with another layout. */
+    kz_status (*configure)(void *source, const kz_service_settings *settings, kz_error *err);
     /* `forked`: in a child that must not touch what it shares with its parent (connections, files, locks). */
     void (*close)(void *source, bool forked);
 } kz_source_ops;
@@ -616,6 +635,12 @@ KZ_API KZ_MUST_CHECK kz_status kz_source_open(kz_source **source, const char *ur
 KZ_API KZ_MUST_CHECK kz_status kz_source_acquire(kz_source *source, const kz_acquire *request, kz_grant *grant,
                                                  kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_source_release(kz_source *source, const kz_release *release, kz_error *err);
+/* See group_begin: nothing if the source has no such thing. */
+KZ_API KZ_MUST_CHECK kz_status kz_source_group_begin(kz_source *source, kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_source_group_commit(kz_source *source, kz_error *err);
+/* KZ_UNSUPPORTED: settings of this source's services cannot be changed by it. KZ_MISMATCH names both layouts. */
+KZ_API KZ_MUST_CHECK kz_status kz_source_configure(kz_source *source, const kz_service_settings *settings,
+                                                   kz_error *err);
 /* Its time. An answered time is one that it will not go behind again. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation,
                                              kz_error *err);

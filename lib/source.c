@@ -187,6 +187,23 @@ kz_status kz_source_release(kz_source *source, const kz_release *release, kz_err
     return source->ops->release(source->handle, release, err);
 }
 
+kz_status kz_source_group_begin(kz_source *source, kz_error *err)
+{
+    return source->ops->group_begin ? source->ops->group_begin(source->handle, err) : KZ_OK;
+}
+
+kz_status kz_source_group_commit(kz_source *source, kz_error *err)
+{
+    return source->ops->group_commit ? source->ops->group_commit(source->handle, err) : KZ_OK;
+}
+
+kz_status kz_source_configure(kz_source *source, const kz_service_settings *settings, kz_error *err)
+{
+    if (!source->ops->configure)
+        return lacks(source, "settings of services to change", err);
+    return source->ops->configure(source->handle, settings, err);
+}
+
 kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation, kz_error *err)
 {
     if (!source->ops->now)

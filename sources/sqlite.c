@@ -65,13 +65,17 @@ static void roll_back(kz__sqlite_source *s)
         run(s, KZ__SQL_ROLLBACK, "cannot be rolled back", NULL);
 }
 
-/* Enters the source and its transaction. */
+/* Enters the source and its transaction; within a group, a part of one that can be undone by itself. */
 static kz_status begin(kz__sqlite_source *s, kz__sqlite_transaction *t, kz_error *err)
 {
+    t->step_ms = 0;
+    if (s->grouped) {
+        kz_status status = run(s, KZ__SQL_SAVEPOINT, "cannot be written", err);
+        return status ? status : kz__sqlite_meta(s, t, err);
+    }
     kz_status status = kz__sqlite_enter(s, err);
     if (status)
         return status;
-    t->step_ms = 0;
     status = run(s, KZ__SQL_BEGIN, "cannot be locked", err);
     if (status == KZ_OK)
         status = kz__sqlite_meta(s, t, err);
@@ -87,6 +91,12 @@ static kz_status finish(kz__sqlite_source *s, const kz__sqlite_transaction *t, k
 {
     if (status == KZ_OK)
         status = write_meta(s, t, err);
+    if (s->grouped) {
+        if (status)
+            run(s, KZ__SQL_SAVEPOINT_UNDO, "cannot be rolled back", NULL);
+        kz_status kept = run(s, KZ__SQL_SAVEPOINT_KEEP, "cannot be written", status ? NULL : err);
+        return status ? status : kept;
+    }
     if (status == KZ_OK)
         status = run(s, KZ__SQL_COMMIT, "cannot be written", err);
     if (status)
@@ -215,6 +225,68 @@ static kz_status sqlite_release(void *ctx, const kz_release *release, kz_error *
     return finish(s, &t, status, err);
 }
 
+static kz_status sqlite_group_begin(void *ctx, kz_error *err)
+{
+    kz__sqlite_source *s = ctx;
+    kz_status status = kz__sqlite_enter(s, err);
+    if (status)
+        return status;
+    status = run(s, KZ__SQL_BEGIN, "cannot be locked", err);
+    if (status)
+        return kz__sqlite_leave(s, 0, status);
+    s->grouped = true;
+    return KZ_OK;
+}
+
+static kz_status sqlite_group_commit(void *ctx, kz_error *err)
+{
+    kz__sqlite_source *s = ctx;
+    s->grouped = false;
+    kz_status status = run(s, KZ__SQL_COMMIT, "cannot be written", err);
+    if (status)
+        roll_back(s);
+    return kz__sqlite_leave(s, 0, status);
+}
+
+static kz_status set_service(kz__sqlite_source *s, kz__sqlite_transaction *t, const kz__service *wanted, kz_error *err)
+{
+    unsigned before = (unsigned)t->service.node_bits + t->service.seq_bits;
+    kz_status status = kz__service_adopt(&t->service, wanted, err);
+    sqlite3_stmt *q;
+    if (status || (status = kz__sqlite_use(&s->file, KZ__SQL_SERVICE_SET, &q, err)))
+        return status;
+    const kz__service *is = &t->service;
+    const int64_t values[] = {s->file.service, is->epoch_ms,    is->reserved_bits,  is->time_bits, is->node_bits,
+                              is->seq_bits,    is->high_blocks, is->max_throughput, is->lease_ms};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        sqlite3_bind_int64(q, (int)i + 1, values[i]);
+    status = kz__sqlite_run(&s->file, q, "cannot be written", err);
+    if (status || before == (unsigned)is->node_bits + is->seq_bits)
+        return status;
+    /* Nothing was granted yet, so the space can be made anew. */
+    kz__rows rows = kz__sqlite_rows(&s->file);
+    return kz__table_create(&rows, &t->service, err);
+}
+
+static kz_status sqlite_configure(void *ctx, const kz_service_settings *settings, kz_error *err)
+{
+    kz__sqlite_source *s = ctx;
+    kz__sqlite_transaction t;
+    kz__service wanted;
+    const char *name;
+    kz_status status = kz__table_service(&s->params, settings->service, &name, err);
+    if (status || (status = begin(s, &t, err)))
+        return status;
+    status = kz__sqlite_service(s, name, &t, err);
+    if (status == KZ_NOT_FOUND)
+        status = add_service(s, name, &t, err);
+    if (status == KZ_OK)
+        status = kz__service_with(&t.service, settings, &wanted, err);
+    if (status == KZ_OK)
+        status = set_service(s, &t, &wanted, err);
+    return finish(s, &t, status, err);
+}
+
 /* A time that was answered is a time that must not come again, so it is written. */
 static kz_status sqlite_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err)
 {
@@ -321,4 +393,7 @@ const kz_source_ops kz__source_sqlite = {.struct_size = sizeof(kz_source_ops),
                                          .now = sqlite_now,
                                          .list = kz__sqlite_list,
                                          .health = kz__sqlite_health,
+                                         .group_begin = sqlite_group_begin,
+                                         .group_commit = sqlite_group_commit,
+                                         .configure = sqlite_configure,
                                          .close = sqlite_close};

@@ -12,12 +12,17 @@
     X(BEGIN, "BEGIN IMMEDIATE")                                                                                        \
     X(COMMIT, "COMMIT")                                                                                                \
     X(ROLLBACK, "ROLLBACK")                                                                                            \
+    X(SAVEPOINT, "SAVEPOINT part")                                                                                     \
+    X(SAVEPOINT_UNDO, "ROLLBACK TO part")                                                                              \
+    X(SAVEPOINT_KEEP, "RELEASE part")                                                                                  \
     X(META_READ, "SELECT high_ms, generation, embargo_ms, boot, boot_ms, wall_ms FROM meta")                           \
     X(META_WRITE, "UPDATE meta SET high_ms=?1, generation=?2, boot=?3, boot_ms=?4, wall_ms=?5")                        \
     X(SERVICE_READ, "SELECT id, epoch_ms, reserved_bits, time_bits, node_bits, seq_bits, high_blocks, max_throughput," \
                     " lease_ms, granted, cursor FROM service WHERE name=?1")                                           \
     X(SERVICE_ADD, "INSERT INTO service(name, epoch_ms, reserved_bits, time_bits, node_bits, seq_bits, high_blocks,"   \
                    " max_throughput, lease_ms, granted, cursor) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)")           \
+    X(SERVICE_SET, "UPDATE service SET epoch_ms=?2, reserved_bits=?3, time_bits=?4, node_bits=?5, seq_bits=?6,"        \
+                   " high_blocks=?7, max_throughput=?8, lease_ms=?9 WHERE id=?1")                                      \
     X(SERVICE_WRITE, "UPDATE service SET granted=?2, cursor=?3 WHERE id=?1")                                           \
     X(FREE_AFTER, "SELECT lo, hi FROM free WHERE service=?1 AND hi>?2 ORDER BY hi LIMIT 1")                            \
     X(FREE_ENDING, "SELECT lo, hi FROM free WHERE service=?1 AND hi=?2")                                               \

@@ -13,6 +13,7 @@ typedef struct kz__sqlite_source {
     kz_source_options options;
     kz_clock clock;
     pthread_mutex_t lock;
+    bool grouped; /* inside a transaction of several calls; the lock is held from its first to its last */
     struct kz__sqlite_source *next;
     kz_grant grant;
 } kz__sqlite_source;
