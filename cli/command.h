@@ -23,5 +23,6 @@ extern const struct command uuid_command;
 extern const struct command leases_command;
 extern const struct command doctor_command;
 extern const struct command bench_command;
+extern const struct command serve_command;
 
 #endif

@@ -6,10 +6,16 @@ _kazahana_values()
     case $1 in
     --from)
         case $2 in
-        leases) echo 'sqlite: redis:// rediss://' ;;
-        *) echo 'sqlite: redis:// rediss:// memory: static: env: standalone:' ;;
+        leases) echo 'sqlite: redis:// rediss:// http:// https://' ;;
+        *) echo 'sqlite: redis:// rediss:// http:// https:// memory: static: env: standalone:' ;;
         esac
         ;;
+    --store) echo 'sqlite: redis:// rediss:// memory:' ;;
+    --ids-from) echo 'static: env: sqlite: redis:// rediss:// http:// https://' ;;
+    --listen) echo '127.0.0.1:7070 0.0.0.0:7070 [::1]:7070' ;;
+    --profile) echo 'dev staging prod' ;;
+    --log-level) echo 'error warning info debug' ;;
+    --log-format) echo 'logfmt json' ;;
     --layout) echo "$layouts" ;;
     --format)
         case $2 in
@@ -43,12 +49,17 @@ _kazahana_options()
     leases) echo '--from --service --json --watch' ;;
     doctor) echo '--from --service --layout --json' ;;
     bench) echo '--layout --quick --json' ;;
+    serve)
+        echo '--listen --store --ids-from --layout --service --throughput --backward --fallback --token-file --tls-cert' \
+            '--tls-key --config --profile --check-config --loops --connections --request-timeout --idle-timeout' \
+            '--no-create-services --log-level --log-format'
+        ;;
     esac
 }
 
 _kazahana()
 {
-    local commands='next decode external internal range layout mono uuid leases doctor bench help'
+    local commands='next decode external internal range layout mono uuid leases doctor bench serve help'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} values
     COMPREPLY=()
     # Bash splits words at = and :, which stand inside URLs and wait:MS.
@@ -64,7 +75,7 @@ _kazahana()
         mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
     elif [[ $command == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "${commands% help}" -- "$word")
-    elif [[ $before == --key-file ]]; then
+    elif [[ $before == --key-file || $before == --token-file || $before == --tls-* || $before == --config ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     elif values=$(_kazahana_values "$before" "$command"); then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
