@@ -17,20 +17,20 @@ else
 install_packages = @scripts/install-packages
 endif
 
-.PHONY: help build run test sim model bench fuzz lint format install clean
+.PHONY: help build run test sim model bench bench-http bench-peers bench-report fuzz lint format install clean
 .DEFAULT_GOAL := help
 
 help: ## This list
 	@echo "kazahana: unique 64-bit IDs that sort by time"
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-17s %s\n", $$1, $$2 }'
 
 build: ## The program build/kazahana and the libraries beside it; installs missing packages
 	$(install_packages) build
 	@scripts/configure build
 	@ninja -C build
 
-run: ## Build, then mint a few IDs, show who holds the lease, take one apart
+run: ## Build, start the server, mint an ID through it and take it apart; Ctrl-C ends it
 	$(install_packages) build
 	@scripts/configure build >/dev/null
 	@ninja -C build --quiet
@@ -55,6 +55,19 @@ bench: ## The speed goals with the measured ratios beside them
 	@scripts/configure build
 	@ninja -C build
 	@build/bench/bench $(BENCH_ARGS)
+	@build/bench/leases
+
+bench-peers: build ## The same work done by others, in one table
+	@bench/peers/run --json build/peers.json
+
+bench-report: build ## docs/bench.svg and docs/bench.md from a real run
+	@bench/report
+
+bench-http: ## GET /id beside a bare epoll loop and nginx
+	$(install_packages) build test
+	@scripts/configure build
+	@ninja -C build
+	@bench/http/run build
 
 fuzz: ## Each fuzz target for FUZZ_SECONDS (60), starting from its corpus
 	$(install_packages) build test fuzz
