@@ -39,7 +39,7 @@ readelf -d "$root/hello" | grep -qE 'NEEDED.*\[libkazahana\.so\.[0-9]+\.[0-9]+\]
 
 # The static one.
 read -ra flags < <(pkg-config --cflags kazahana)
-read -ra others < <(pkg-config --static --libs kazahana | sed "s#-L[^ ]*##g; s#-lkazahana##")
+read -ra others < <(pkg-config --print-requires-private kazahana | PKG_CONFIG_SYSROOT_DIR='' xargs pkg-config --libs)
 $cc -std=gnu11 "$source_dir/examples/hello.c" -o "$root/hello-static" "${flags[@]}" \
     "$libdir/libkazahana.a" "${others[@]}" -pthread
 "$root/hello-static" >/dev/null

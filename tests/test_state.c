@@ -272,6 +272,50 @@ static void after_a_clean_close_too_the_past_is_refused(void **state)
     assert_int_equal(mark_on_disk(), last + 1);
 }
 
+static void a_mark_inside_a_millisecond_is_not_lowered_by_a_start_in_the_past(void **state)
+{
+    (void)state;
+    kz_generator *gen = open_state(KZ_BACKWARD_WAIT);
+    kz_id last = 0;
+    for (int i = 0; i < 3; i++)
+        last = next_of(gen);
+    shut(gen);
+    /* Two seconds more than the mark is ever ahead. */
+    virtual_step_by(&now, -5000);
+    crash(open_state(KZ_BACKWARD_WAIT));
+    virtual_step_by(&now, 5000);
+    gen = open_state(KZ_BACKWARD_WAIT);
+    assert_true(next_of(gen) > last);
+    shut(gen);
+}
+
+static void a_file_that_was_removed_or_emptied_while_in_use_is_refused(void **state)
+{
+    (void)state;
+    kz_generator *gen = open_state(KZ_BACKWARD_WAIT);
+    next_of(gen);
+    assert_int_equal(unlink(file.path), 0);
+    virtual_advance(&now, 4000 * VIRTUAL_MS);
+    kz_error err = {0};
+    kz_id id;
+    kz_status status;
+    for (int i = 0; i < 2000 && (status = kz_mint(gen, &id, 1, 0, &err)) == KZ_AGAIN; i++)
+        usleep(1000);
+    assert_status(status, KZ_STATE);
+    assert_contains(err.message, "removed or replaced");
+    shut(gen);
+    /* And one without a byte is damaged, not new. */
+    FILE *empty = fopen(file.path, "w");
+    assert_non_null(empty);
+    fclose(empty);
+    kz_options options;
+    kz_options_init(&options);
+    options.layout = LAYOUT;
+    assert_status(kz_open(&gen, file.url, &options, &err), KZ_STATE);
+    assert_contains(err.message, "damaged");
+    unlink(file.path);
+}
+
 static void the_mark_moves_with_the_clock_over_many_windows(void **state)
 {
     (void)state;
@@ -750,6 +794,8 @@ int main(void)
         TEST(restarted_an_hour_in_the_past_wait_says_by_how_much),
         TEST(restarted_an_hour_in_the_past_logical_goes_on_above),
         TEST(after_a_clean_close_too_the_past_is_refused),
+        TEST(a_mark_inside_a_millisecond_is_not_lowered_by_a_start_in_the_past),
+        TEST(a_file_that_was_removed_or_emptied_while_in_use_is_refused),
         TEST(the_mark_moves_with_the_clock_over_many_windows),
         TEST(try_next_has_the_window_renewed_without_waiting_for_the_plan),
         TEST(renewals_keep_the_mark_three_seconds_ahead_and_the_ids_at_the_clock),

@@ -20,6 +20,10 @@ SNOWFLAKE_EPOCH_MS = 1704067200000
 with open(VECTORS, encoding="utf-8") as vectors:
     VECTOR = json.load(vectors)
 
+# A build without the server's libraries has no serve.
+if "\n  serve " in subprocess.run([PROGRAM, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout:
+    COMMANDS.append("serve")
+
 # The embedded default is a file in here: no test comes near the leases of whoever runs it.
 STATE = tempfile.TemporaryDirectory(prefix="kazahana-test-")
 os.environ["XDG_STATE_HOME"] = STATE.name
@@ -1058,7 +1062,8 @@ class Bench(Case):
 class Documentation(Case):
     def options(self, command):
         usage = self.done(command, "--help").split("Examples:")[0]
-        return set(re.findall(r"(?m)^ +(?:-., )?(--[a-z-]+)", usage))
+        lines = re.findall(r"(?m)^ +(?:-., )?(--.*)", usage)
+        return {option for line in lines for option in re.findall(r"(?:^|, )(--[a-z-]+)", line)}
 
     def read(self, *path):
         with open(os.path.join(os.path.dirname(VECTORS), "..", "..", *path), encoding="utf-8") as file:
@@ -1072,12 +1077,26 @@ class Documentation(Case):
                 self.assertIn(option, text, command)
 
     def test_every_option_is_in_the_manual(self):
-        pages = {"next": "kazahana-next.1.scd", "decode": "kazahana-decode.1.scd"}
+        pages = {"next": "kazahana-next.1.scd", "decode": "kazahana-decode.1.scd", "serve": "kazahana-serve.1.scd"}
         for command in COMMANDS:
             text = self.read("man", pages.get(command, "kazahana.1.scd"))
             self.assertIn(f"*{command}*", self.read("man", "kazahana.1.scd"))
             for option in self.options(command):
                 self.assertIn(option, text, command)
+
+    @unittest.skipUnless("serve" in COMMANDS, "this build has no server")
+    def test_the_server_has_the_same_settings_everywhere(self):
+        helped = self.options("serve")
+        self.assertGreater(len(helped), 15)
+        manual = self.read("man", "kazahana-serve.1.scd")
+        headings = " ".join(re.findall(r"(?m)^\*--.*", manual))
+        self.assertEqual(set(re.findall(r"\*(--[a-z-]+)\*", headings)), helped)
+        completed = re.search(r"(?s)\n    serve\)\n(.*?);;", self.read("completions", "kazahana.bash")).group(1)
+        self.assertEqual(set(re.findall(r"--[a-z-]+", completed)), helped)
+        table = self.read("docs", "operations.md").split("| setting |")[1].split("\n\n")[0]
+        keys = re.findall(r"`([a-z_]+)`", " ".join(row.split("|")[1] for row in table.splitlines()[2:]))
+        flags = {"--" + key.replace("_", "-") for key in keys}
+        self.assertEqual(flags | {"--config", "--profile", "--check-config"}, helped)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,454 @@
+#!/usr/bin/env python3
+"""The server against what it says of itself: its OpenAPI description, its metrics, its settings, its unit file.
+
+    KAZAHANA=build/kazahana tests/server/test_openapi.py
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+sys.path.insert(0, os.path.join(ROOT, "tests", "faults"))
+sys.dont_write_bytecode = True
+import test_server as real  # noqa: E402: how a server is started
+
+METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")  # HEAD comes with GET by the rules of HTTP
+WRONG = {  # values that are not of a type
+    "string": (5, 1.5, True, None, [], {}),
+    "integer": ("5", 1.5, True, None, [], {}, 1e300),
+    "object": ("x", 5, True, None, []),
+}
+NOT_OBJECTS = ("", "{", "[]", "null", "5", '"x"', "{} {}", b"\xff")
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+class Described(real.ServerCase):
+    def setUp(self):
+        super().setUp()
+        self.server = self.serve()
+        self.api = self.server.ask("GET", "/openapi.json").json()
+
+    def operations(self):
+        for path, methods in self.api["paths"].items():
+            for method, operation in methods.items():
+                yield path, method.upper(), operation
+
+    def resolve(self, node):
+        while "$ref" in node:
+            at = self.api
+            for name in node["$ref"][2:].split("/"):
+                at = at[name]
+            node = at
+        return node
+
+    def fits(self, value, schema, where):
+        """Of a schema what this description uses: type, required, properties, items."""
+        schema = self.resolve(schema)
+        types = {"object": dict, "array": list, "string": str, "integer": int}
+        if "type" in schema:
+            self.assertIsInstance(value, types[schema["type"]], where)
+            self.assertFalse(isinstance(value, bool), where)
+        for name in schema.get("required", ()):
+            self.assertIn(name, value, where)
+        for name, inner in schema.get("properties", {}).items():
+            if name in value:
+                self.fits(value[name], inner, where + "." + name)
+        for item in value if "items" in schema else ():
+            self.fits(item, schema["items"], where + "[]")
+
+    def check(self, path, method, operation, answer):
+        """The status is among those described, and the body is as described for it."""
+        where = "%s %s: %d %r" % (method, path, answer.status, answer.body[:200])
+        self.assertIn(str(answer.status), operation["responses"], where)
+        content = self.resolve(operation["responses"][str(answer.status)]).get("content", {})
+        if content:
+            kind = answer.type.split(";")[0]
+            self.assertIn(kind, content, where)
+            self.fits(answer.json(), content[kind]["schema"], where)
+        if answer.status >= 400 and "application/problem+json" in content:
+            self.assertEqual(answer.json()["status"], answer.status, where)
+
+    def example(self, path, name):
+        """A good value for a parameter of a path."""
+        if path.startswith("/decode"):
+            return self.server.ask("GET", "/id").json()["data"]["id_str"]
+        return str(self.lease["id"]) if path == "/lease/{id}" and name == "id" else "1"
+
+    def fill(self, path):
+        return re.sub(r"\{(\w+)\}", lambda found: self.example(path, found.group(1)), path)
+
+    def good_body(self, path):
+        if path == "/lease":
+            return {"serviceId": "default", "meta": {"a": "b"}, "throughputPerMs": 1, "requestId": os.urandom(16).hex()}
+        if path == "/lease/{id}":
+            now_ms = self.server.ask("GET", "/time").json()["serverTime"]
+            return {"signature": real.sign(self.lease["secret"], self.lease["id"], now_ms), "timestamp": now_ms}
+        return None
+
+    def test_it_describes_the_paths_and_methods_that_are_there(self):
+        self.assertEqual(self.api["openapi"][:2], "3.")
+        version = subprocess.run([real.PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.split()
+        self.assertEqual(self.api["info"]["version"], version[1])
+        for path, methods in self.api["paths"].items():
+            concrete = re.sub(r"\{\w+\}", "1", path)
+            for method in METHODS:
+                answer = self.server.ask(method, concrete, "" if method in ("POST", "PUT", "PATCH") else None)
+                where = "%s %s: %d" % (method, path, answer.status)
+                if method.lower() in methods:
+                    self.assertNotEqual(answer.status, 405, where)
+                    if answer.status == 404:  # a lease that is not out; a path would say so
+                        self.assertNotIn("path", answer.json()["title"], where)
+                else:
+                    self.assert_problem(answer, 405)
+                    self.assertIn(answer.headers["allow"].lower(), methods, where)
+        for path in "/ /idx /id/ /ID /decode/ /decode/1/2 /lease/ /lease/1/2 /health/x /openapi".split():
+            for method in METHODS:
+                self.assert_problem(self.server.ask(method, path), 404)
+
+    def test_nothing_is_there_that_it_does_not_describe(self):
+        # The server counts by route, so its metrics name every one of them.
+        routes = set(re.findall(r'^kazahana_http_requests_total\{route="([^"]+)"', self.metrics(), re.M)) - {"none"}
+        self.assertEqual(routes, set(self.api["paths"]))
+
+    def metrics(self):
+        return self.server.ask("GET", "/metrics").body.decode()
+
+    def test_what_it_describes_is_what_comes(self):
+        for path, method, operation in self.operations():
+            self.lease = self.server.ask("POST", "/lease", {}).json()["leases"][0]
+            parameters = [p for p in operation.get("parameters", ()) if p["in"] == "query" and p.get("required")]
+            query = "&".join(p["name"] + "=3" for p in parameters)
+            target = self.fill(path) + ("?" + query if query else "")
+            answer = self.server.ask(method, target, self.good_body(path))
+            self.assertLess(answer.status, 300, (method, path, answer.body))
+            self.check(path, method, operation, answer)
+
+    def test_wrong_parameters_get_a_status_that_is_described(self):
+        self.lease = self.server.ask("POST", "/lease", {}).json()["leases"][0]
+        tried = 0
+        for path, method, operation in self.operations():
+            for parameter in operation.get("parameters", ()):
+                schema = parameter["schema"]
+                values = ["x", "1.5", "-1", "%00", "a" * 200]
+                if schema["type"] == "integer":
+                    values += ["", "0x1", "1e3", "99999999999"]
+                for limit, step in (("minimum", -1), ("maximum", 1)):
+                    if limit in schema:
+                        values.append(str(schema[limit] + step))
+                for value in values:
+                    target = self.fill(path)
+                    if parameter["in"] == "path":
+                        if not value:
+                            continue
+                        target = path.replace("{%s}" % parameter["name"], value)
+                    else:
+                        target += "?%s=%s" % (parameter["name"], value)
+                    body = self.good_body(path)
+                    answer = self.server.ask(method, target, body)
+                    self.check(path, method, operation, answer)
+                    tried += 1
+                    if schema["type"] == "integer" and len(value) < 100 and value != "%00":
+                        self.assertEqual(answer.status, 400, (method, target, answer.body))
+                if parameter["in"] == "query" and parameter.get("required"):
+                    self.assert_problem(self.server.ask(method, self.fill(path)), 400)
+                for limit in ("minimum", "maximum"):
+                    if limit in schema:
+                        target = "%s?%s=%d" % (self.fill(path), parameter["name"], schema[limit])
+                        self.assertEqual(self.server.ask(method, target).status, 200, target)
+        self.assertGreater(tried, 30)
+
+    def test_wrong_bodies_get_a_status_that_is_described(self):
+        self.lease = self.server.ask("POST", "/lease", {}).json()["leases"][0]
+        tried = 0
+        for path, method, operation in self.operations():
+            if "requestBody" not in operation:
+                continue
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
+            good, bodies = self.good_body(path), list(NOT_OBJECTS)
+            for name in schema.get("required", ()):
+                bodies.append({key: value for key, value in good.items() if key != name})
+            for name, inner in schema["properties"].items():
+                bodies += [dict(good, **{name: value}) for value in WRONG[inner["type"]]]
+                if "minimum" in inner:
+                    bodies += [dict(good, **{name: value}) for value in (inner["minimum"] - 1, -1, 1 << 63, 10**30)]
+                if "additionalProperties" in inner:
+                    kind = inner["additionalProperties"]["type"]
+                    bodies += [dict(good, **{name: {"a": value}}) for value in WRONG[kind]]
+            for body in bodies:
+                with self.subTest(path=path, body=body):
+                    answer = self.server.ask(method, self.fill(path), body)
+                    self.check(path, method, operation, answer)
+                    self.assertEqual(answer.status, 400, answer.body)
+                    tried += 1
+            # Optional ones may be left out, each and all.
+            for name in set(schema["properties"]) - set(schema.get("required", ())):
+                answer = self.server.ask(method, self.fill(path), {k: v for k, v in good.items() if k != name})
+                self.assertEqual(answer.status, 200, answer.body)
+        self.assertGreater(tried, 40)
+
+    def test_a_token_is_asked_for_where_it_says_so(self):
+        path = os.path.join(self.folder, "tokens")
+        with open(path, "w") as file:
+            file.write(real.TOKEN + "\n")
+        server = self.serve("--token-file", path)
+        for where, method, operation in self.operations():
+            answer = server.ask(method, re.sub(r"\{\w+\}", "1", where))
+            wants = any("bearer" in way for way in operation.get("security", ()))
+            self.assertEqual(answer.status == 401, wants, (method, where, answer.status))
+            if wants:
+                self.check(where, method, operation, answer)
+
+
+@unittest.skipUnless(shutil.which("curl") and shutil.which("openssl"), "curl or openssl is not installed")
+class HttpPage(real.ServerCase):
+    def shell(self, lines):
+        script = "set -eu\nU=%s\n%s\n" % (self.server.url, lines)
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, (lines, done.stderr))
+        return done.stdout
+
+    def test_its_commands_do_what_it_says(self):
+        self.server = self.serve()
+        page = read("docs", "http.md").split("## IDs", 1)[1]
+        # Indented blocks are commands; where JSON follows, the answer has the same members.
+        blocks = re.findall(r"(?m)((?:^    .*\n|^\n(?=    ))+)(?:\n```json\n((?:.*\n)*?)```)?", page)
+        self.assertGreater(len(blocks), 7)
+        for commands, shown in blocks:
+            answer = self.shell(commands)
+            if "-X DELETE" in commands:
+                self.assertEqual(answer, "204\n")
+            if shown:
+                self.assertEqual(shape(json.loads(answer)), shape(json.loads(shown)), commands)
+
+
+def shape(value):
+    """What a JSON value is made of, whatever the numbers and texts are."""
+    if isinstance(value, dict):
+        return {name: shape(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return type(value).__name__
+
+
+class Metrics(real.ServerCase):
+    def setUp(self):
+        super().setUp()
+        self.server = self.serve()
+        for path in ("/id", "/ids?count=5", "/nowhere", "/health"):
+            self.server.ask("GET", path)
+        self.server.ask("POST", "/lease", {})
+        self.text = self.server.ask("GET", "/metrics").body.decode()
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
+    def test_promtool_finds_nothing(self):
+        done = subprocess.run(
+            ["promtool", "check", "metrics"], input=self.text, capture_output=True, text=True, timeout=30
+        )
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
+    def test_the_alerts_are_rules(self):
+        alerts = os.path.join(ROOT, "deploy", "alerts.yml")
+        done = subprocess.run(["promtool", "check", "rules", alerts], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_what_alerts_and_dashboard_name_is_there(self):
+        there = set(re.findall(r"^(kazahana_\w+)[{ ]", self.text, re.M))
+        there |= set(re.findall(r"^# TYPE (kazahana_\w+) ", self.text, re.M))
+        dashboard = read("deploy", "grafana-dashboard.json")
+        json.loads(dashboard)
+        named = set(re.findall(r"\bkazahana_\w+", read("deploy", "alerts.yml") + dashboard))
+        self.assertGreater(len(named), 10)
+        self.assertEqual(named - there, set())
+
+    def test_the_operations_page_names_no_others(self):
+        families = set(re.findall(r"^# TYPE (kazahana_\w+) ", self.text, re.M))
+        named = set(re.findall(r"\bkazahana_\w+", read("docs", "operations.md")))
+        self.assertEqual(named - families, set())
+
+
+def rectangles(leases):
+    """(first slot, past the last, from, until) of each lease and of its twin."""
+    for lease in leases:
+        size = 1 << lease["bitSeq"]
+        twin = lease["id"] + (1 << lease["bitId"] - 1)
+        yield lease["id"] * size, (lease["id"] + 1) * size, lease["created"], lease["expired"]
+        yield twin * size, (twin + 1) * size, lease["fallbackCreated"], lease["fallbackExpired"]
+
+
+class Settings(real.ServerCase):
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, 0o600)
+        return path
+
+    def reload(self, server):
+        """Sends SIGHUP, waits until it was heeded; what was logged meanwhile."""
+        before = len(server.log())
+        server.process.send_signal(signal.SIGHUP)
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            if re.search(r"event=reloaded|level=error event=reload\b", server.log()[before:]):
+                server.ask("GET", "/time")  # behind the services in the store's queue
+                return server.log()[before:]
+            time.sleep(0.01)
+        self.fail("no answer to SIGHUP: " + server.log())
+
+    def service(self, layout, more=""):
+        return self.write("kazahana.conf", more + '[service "s"]\nlayout = %s\nlease = 10min\n' % layout)
+
+    def acquire(self, server, throughput=1, **headers):
+        body = {"serviceId": "s", "throughputPerMs": throughput}
+        answer = server.ask("POST", "/lease", body, headers)
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json()["leases"]
+
+    def assert_apart(self, leases):
+        all_of_them = sorted(rectangles(leases))
+        for i, a in enumerate(all_of_them):
+            for b in all_of_them[i + 1:]:
+                self.assertFalse(a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3], (a, b))
+
+    def test_bits_move_while_leases_are_out(self):
+        server = self.serve("--config", self.service("41-14-8@2026-01-01"))
+        old = self.acquire(server, 256 * 6) + self.acquire(server)
+        self.assertEqual({(lease["bitId"], lease["bitSeq"]) for lease in old}, {(14, 8)})
+        self.service("41-12-10@2026-01-01")
+        self.assertNotIn("level=error", self.reload(server))
+        new = self.acquire(server, 1024 * 8) + self.acquire(server)
+        self.assertEqual({(lease["bitId"], lease["bitSeq"]) for lease in new}, {(12, 10)})
+        self.assert_apart(old + new)
+        self.service("41-14-8@2026-01-01")
+        self.assertNotIn("level=error", self.reload(server))
+        back = self.acquire(server, 256 * 6)
+        self.assertEqual({(lease["bitId"], lease["bitSeq"]) for lease in back}, {(14, 8)})
+        self.assert_apart(old + new + back)
+        # A lease of before is still given back by its number.
+        now_ms = server.ask("GET", "/time").json()["serverTime"]
+        body = {"signature": real.sign(old[0]["secret"], old[0]["id"], now_ms), "timestamp": now_ms}
+        self.assertEqual(server.ask("DELETE", "/lease/%d?serviceId=s" % old[0]["id"], body).status, 204)
+
+    def test_another_epoch_is_refused_with_both_named(self):
+        server = self.serve("--config", self.service("41-14-8@2026-01-01"))
+        old = self.acquire(server)
+        self.service("41-14-8@2025-01-01")
+        log = self.reload(server)
+        refusal = [line for line in log.splitlines() if "level=error" in line]
+        self.assertEqual(len(refusal), 1, log)
+        self.assertIn("2025-01-01", refusal[0])
+        self.assertIn("2026-01-01", refusal[0])
+        new = self.acquire(server)
+        self.assertEqual(new[0]["customEpoch"], old[0]["customEpoch"])
+        self.assert_apart(old + new)
+        # Nor does a server start on it.
+        other = self.serve("--config", self.service("41-14-8@2025-01-01"), wait=False)
+        self.assertEqual(other.wait(20), 1)
+        self.assertIn("2025-01-01", other.log())
+        self.assertIn("2026-01-01", other.log())
+        self.assertNotIn("event=listening", other.log())
+
+    def test_tokens_are_read_again(self):
+        old, new = real.TOKEN, "a-newer-token-for-this-test-0002"
+        tokens = self.write("tokens", old + "\n")
+        more = "token_file = %s\n" % tokens
+        server = self.serve("--config", self.service("41-14-8@2026-01-01", more))
+
+        def status(token):
+            return server.ask("POST", "/lease", {}, {"Authorization": "Bearer " + token}).status
+
+        self.assertEqual((status(old), status(new)), (200, 401))
+        self.write("tokens", "%s\n%s\n" % (old, new))
+        self.reload(server)
+        self.assertEqual((status(old), status(new)), (200, 200))
+        self.write("tokens", new + "\n")
+        self.reload(server)
+        self.assertEqual((status(old), status(new)), (401, 200))
+        # A file without a token opens no door, and a config file with an error changes nothing.
+        self.write("tokens", "# none\n")
+        self.assertIn("level=error", self.reload(server))
+        self.assertEqual((status(old), status(new)), (401, 200))
+        self.service("41-14-8@2026-01-01", more + "log_level = silly\n")
+        self.assertRegex(self.reload(server), r"level=error .*kazahana\.conf:2")
+        self.service("41-14-8@2026-01-01", more + "listen = 127.0.0.1:1\nthroughput = 512\n")
+        self.write("tokens", new + "\n")
+        self.assertRegex(self.reload(server), r"level=warning .*throughput")  # waits for a restart
+        for token in (old, new):
+            self.assertNotIn(token, server.log())
+
+    def test_the_log_level_is_read_again(self):
+        server = self.serve("--config", self.service("41-14-8@2026-01-01"))
+        self.assertIn("event=reloaded", self.reload(server))
+        self.service("41-14-8@2026-01-01", "log_level = error\n")
+        before = server.log()
+        server.process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        self.assertEqual(server.log(), before)
+        self.service("41-14-8@2026-01-01", "log_level = info\n")
+        self.assertIn("event=reloaded", self.reload(server))
+
+    def check_config(self, text, *arguments):
+        return subprocess.run(
+            [real.PROGRAM, "serve", "--config", self.write("checked.conf", text), "--check-config", *arguments],
+            env=real.environment(), capture_output=True, text=True, timeout=20,
+        )
+
+    def test_settings_are_checked_without_starting(self):
+        done = self.check_config("listen = 127.0.0.1:7070\n[profile \"dev\"]\nlog_level = debug\n", "--profile", "dev")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("good", done.stdout)
+        for line, text in (
+            (1, "colour = blue\n"), (2, "log_level = info\nloops = many\n"), (2, '[service "s"]\nlayout = 41-14\n'),
+            (2, '[profile "unused"]\nidle_timeout = 5\n'), (1, "listen\n"), (1, "listen = somewhere\n"),
+            (2, '[service "s"]\nlease = 1ms\n'), (1, '[service "a/b"]\nlease = 10s\n'),
+        ):
+            with self.subTest(text=text):
+                done = self.check_config(text)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn("checked.conf:%d" % line, done.stderr)
+        self.assertNotEqual(self.check_config("", "--profile", "absent").returncode, 0)
+        self.assertEqual(self.check_config("", "--no-such-flag").returncode, 2)
+
+    def test_the_example_and_its_profiles_are_good(self):
+        for profile in ("dev", "staging", "prod"):
+            done = self.check_config(read("deploy", "kazahana.conf"), "--profile", profile)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), profile)
+
+
+@unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not installed")
+class Unit(real.ServerCase):
+    def analyze(self, *arguments):
+        """On a copy that names the program that is tested: the real one need not be installed."""
+        path = os.path.join(self.folder, "kazahana.service")
+        unit = read("deploy", "kazahana.service")
+        self.assertIn("ExecStart=kazahana ", unit)
+        with open(path, "w") as file:
+            file.write(unit.replace("ExecStart=kazahana ", "ExecStart=%s " % real.PROGRAM))
+        return subprocess.run(["systemd-analyze", *arguments, path], capture_output=True, text=True, timeout=60)
+
+    def test_systemd_understands_it(self):
+        done = self.analyze("verify", "--man=no")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("kazahana.service", done.stderr)
+
+    def test_it_is_confined(self):
+        done = self.analyze("security", "--offline=true", "--threshold=20", "--no-pager")
+        if "unrecognized option" in done.stderr:
+            self.skipTest("this systemd-analyze cannot judge a file")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
