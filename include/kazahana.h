@@ -216,7 +216,7 @@ typedef enum kz_fallback {
 } kz_fallback;
 
 /* What to do when the clock is behind the last ID. With a lease table that clock is the table's, carried on by a clock
- * that never jumps: setting the machine's wall clock plays no part. */
+ * that never jumps: setting a client's wall clock plays no part. */
 typedef enum kz_backward {
     KZ_BACKWARD_FAIL = 0,   /* KZ_CLOCK_BACKWARD at once */
     KZ_BACKWARD_WAIT = 1,   /* sleep up to max_backward_ms, KZ_CLOCK_BACKWARD beyond */
