@@ -79,7 +79,10 @@ static inline http_outcome handle(void *app, const http_request *request, http_r
     if (path.length == 4 && memcmp(path.at, "/now", 4) == 0) {
         http_reply_write(reply, query.at, query.length);
     } else if (path.length == 4 && memcmp(path.at, "/big", 4) == 0) {
-        http_reply_printf(reply, "%0*d", atoi(query.at), 0);
+        int width = 0; /* the query is not a terminated text */
+        for (size_t i = 0; i < query.length && query.at[i] >= '0' && query.at[i] <= '9'; i++)
+            width = width * 10 + (query.at[i] - '0');
+        http_reply_printf(reply, "%0*d", width, 0);
     } else if (path.length == 6 && memcmp(path.at, "/later", 6) == 0) {
         pthread_mutex_lock(&later.lock);
         later.queue[later.count].reply = reply;
