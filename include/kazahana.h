@@ -193,8 +193,8 @@ KZ_API KZ_MUST_CHECK kz_status kz_try_next(kz_generator *gen, kz_id *id);
 KZ_API KZ_MUST_CHECK kz_status kz_next_batch(kz_generator *gen, kz_id *ids, size_t count);
 
 /* Gives back what the generator holds, ends the keeper and frees it. No other call on it may be under way or come
- * after. May take as long as one exchange with the source; leases that could not be given back end by themselves. In a
- * child that has not minted with it, it only frees the child's copy. NULL is allowed. */
+ * after. May take as long as an exchange with the source for each lease; leases that could not be given back end by
+ * themselves. In a child that has not minted with it, it only frees the child's copy. NULL is allowed. */
 KZ_API void kz_close(kz_generator *gen);
 
 /* ---------------------------------------------------------------------------------------------------------------------

@@ -859,6 +859,12 @@ static void a_second_generator_on_one_node_is_refused_until_the_first_is_closed(
     kz_generator *other_node = open_with("static:2", &options);
     options.layout = "41-2-2@2026-01-02";
     kz_generator *other_layout = open_with("static:1", &options);
+    /* Divided otherwise, another number is the same place: slots 4 to 7 are nodes 2 and 3 of 41-3-1. */
+    options.layout = "41-3-1@2026-01-01";
+    assert_not_opened("static:2", &options, KZ_IN_USE, "node 2");
+    assert_not_opened("static:3", &options, KZ_IN_USE, "node 3");
+    kz_generator *beside = open_with("static:1", &options);
+    shut(beside);
     options.layout = SMALL;
     shut(first);
     first = open_with("static:1", &options);

@@ -2,6 +2,7 @@
 #include "core/memory_rows.h"
 #include "core/rules.h"
 #include "random.h"
+#include "sources/lease_table.h"
 #include "test.h"
 
 #include <inttypes.h>
@@ -362,6 +363,43 @@ static void leases_are_answered_in_order_of_slot_also_when_the_search_goes_round
     discard(f);
 }
 
+typedef struct two_clocks {
+    int64_t wall_ms, boot_ms;
+} two_clocks;
+
+static int64_t wall_of(void *ctx)
+{
+    return ((two_clocks *)ctx)->wall_ms * 1000000;
+}
+
+static int64_t boot_of(void *ctx)
+{
+    return ((two_clocks *)ctx)->boot_ms * 1000000;
+}
+
+static void one_wrong_clock_does_not_carry_a_tables_time_away(void **state)
+{
+    (void)state;
+    const int64_t day_ms = 86400000;
+    two_clocks c = {T0, 1000};
+    const kz_clock clock = {.wall_ns = wall_of, .boot_ns = boot_of, .ctx = &c};
+    kz__table_time time = {0};
+    int64_t step_ms;
+    assert_int_equal(kz__table_time_read(&time, &clock, "boot", &step_ms), T0);
+    /* An hour forward is believed; eighty years are not, and nor is a boot clock that leaps by itself. */
+    c = (two_clocks){T0 + 3600000, 2000};
+    assert_int_equal(kz__table_time_read(&time, &clock, "boot", &step_ms), T0 + 3600000);
+    kz__table_time before = time;
+    c = (two_clocks){T0 + 80 * 365 * day_ms, 3000};
+    assert_true(kz__table_time_read(&time, &clock, "boot", &step_ms) <= T0 + 3600000 + 1000);
+    time = before;
+    c = (two_clocks){T0 + 3601000, 2000 + 50 * 365 * day_ms};
+    assert_true(kz__table_time_read(&time, &clock, "boot", &step_ms) <= T0 + 3601000);
+    time = before;
+    c = (two_clocks){T0 + 80 * 365 * day_ms, 10};
+    assert_int_equal(kz__table_time_read(&time, &clock, "another boot", &step_ms), T0 + 3600000);
+}
+
 static void a_huge_or_empty_request_is_refused(void **state)
 {
     (void)state;
@@ -653,6 +691,7 @@ int main(void)
         cmocka_unit_test(twins_that_wait_for_the_sweep_do_not_make_the_table_look_full),
         cmocka_unit_test(fewer_are_granted_if_fewer_are_free),
         cmocka_unit_test(leases_are_answered_in_order_of_slot_also_when_the_search_goes_round),
+        cmocka_unit_test(one_wrong_clock_does_not_carry_a_tables_time_away),
         cmocka_unit_test(a_huge_or_empty_request_is_refused),
         cmocka_unit_test(time_that_goes_back_is_not_believed),
         cmocka_unit_test(nothing_is_granted_during_an_embargo),
