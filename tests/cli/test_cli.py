@@ -4,13 +4,15 @@ import json
 import os
 import pty
 import re
-import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from services import Redis, free_port  # noqa: E402
 
 PROGRAM = os.environ.get("KAZAHANA", "build/kazahana")
 VECTORS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors", "ids.json")
@@ -580,42 +582,6 @@ class Doctor(Case):
         self.refused(1, "doctor", "--layout", "nonsense", says="nonsense")
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Redis:
-    """A Redis of the test's own on this machine."""
-
-    def __init__(self, folder, *settings):
-        self.port = free_port()
-        self.process = subprocess.Popen(
-            ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", folder, "--save", "", *settings],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(200):
-            try:
-                if self.ask("PING").startswith((b"+PONG", b"-NOAUTH")):
-                    return
-            except OSError:  # not yet
-                pass
-            time.sleep(0.05)
-        self.stop()
-        raise RuntimeError("redis-server does not answer")
-
-    def ask(self, *words):
-        """What it answers, as it stands on the wire."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as link:
-            words = [word.encode() for word in words]
-            link.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
-            return link.recv(65536)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(timeout=20)
-
-
 class LeaseCase(Case):
     """Every test has an embedded default of its own."""
 
@@ -626,11 +592,11 @@ class LeaseCase(Case):
         self.env = {"XDG_STATE_HOME": self.folder}
 
     def redis(self, *settings):
-        if not shutil.which("redis-server"):
-            self.skipTest("redis-server is not installed")
-        server = Redis(self.folder, *(settings or ("--appendonly", "yes", "--appendfsync", "always")))
-        self.addCleanup(server.stop)
-        return server
+        if Redis.missing():
+            self.skipTest(Redis.missing())
+        server = Redis(tempfile.mkdtemp(dir=self.folder), *settings)
+        self.addCleanup(server.kill)
+        return server.start()
 
     def start(self, *args, stdout=subprocess.PIPE):
         process = subprocess.Popen([PROGRAM, *args], env={**os.environ, **self.env}, stdout=stdout,
@@ -688,7 +654,7 @@ class Leases(LeaseCase):
         self.assertTrue(os.path.exists(os.path.join(self.folder, "kazahana", "leases.db")))
 
     def test_twenty_processes_over_one_redis_mint_no_twin_and_leave_no_lease(self):
-        self.check_crowd("--from", f"redis://127.0.0.1:{self.redis().port}/0")
+        self.check_crowd("--from", self.redis().url)
 
     def check_killed(self, url):
         first = self.start_many(20, "-n", "1000000000", "--rate", "10000/s", "--from", url)
@@ -700,21 +666,23 @@ class Leases(LeaseCase):
             self.assertEqual(process.wait(timeout=20), -signal.SIGKILL if number % 2 else 128 + signal.SIGTERM)
         orphans = self.held("--from", url)
         dead = {str(process.pid) for process, _ in first[1::2]}
-        self.assertEqual({lease["holder"]["pid"] for lease in orphans}, dead)
+        # Those that were ended gave theirs back. A killed one's may be over by now, not all of ten.
+        self.assertLessEqual({lease["holder"]["pid"] for lease in orphans}, dead)
+        self.assertTrue(orphans)
         second = self.start_many(10, "-n", "5000", "--from", url)
         for process, _ in second:
             self.assertEqual(process.wait(timeout=60), 0)
-        self.wait_until(lambda: not self.held("--from", url), 15)
+        self.wait_until(lambda: not self.held("--from", url), 30)
         third = self.start_many(10, "-n", "5000", "--from", url)
         for process, _ in third:
             self.assertEqual(process.wait(timeout=60), 0)
         self.assertGreater(self.assert_no_twin(first, second, third), 100000)
 
     def test_killed_processes_leave_no_twin_and_their_leases_end_by_themselves(self):
-        self.check_killed(f"sqlite:{self.folder}/leases.db?lease=2s")
+        self.check_killed(f"sqlite:{self.folder}/leases.db?lease=4s")
 
     def test_killed_processes_over_redis_leave_no_twin_and_their_leases_end_by_themselves(self):
-        self.check_killed(f"redis://127.0.0.1:{self.redis().port}/0?lease=2s")
+        self.check_killed(self.redis().url + "?lease=4s")
 
     def check_endings(self, *source):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -736,7 +704,7 @@ class Leases(LeaseCase):
         self.check_endings()
 
     def test_a_signal_or_a_closed_pipe_gives_the_leases_back_to_redis(self):
-        self.check_endings("--from", f"redis://127.0.0.1:{self.redis().port}/0")
+        self.check_endings("--from", self.redis().url)
 
     def test_a_signal_while_it_waits_at_a_rate_gives_the_lease_back(self):
         process = self.start("next", "-n", "3", "--rate", "1/min")
@@ -947,7 +915,7 @@ class LeaseTable(LeaseCase):
         server = self.redis()
         process = self.start("leases", "--watch", "--from", f"redis://127.0.0.1:{server.port}/0")
         self.assertEqual(process.stdout.readline(), b"no leases\n")
-        server.stop()
+        server.kill()
         self.assertIn(b"kazahana: warning: ", process.stderr.readline())
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGTERM)

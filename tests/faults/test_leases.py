@@ -11,16 +11,18 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from services import Redis  # noqa: E402
+
 PROGRAM = os.path.abspath(os.environ.get("KAZAHANA", "build/kazahana"))
 FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-HAVE_REDIS = bool(shutil.which("redis-server") and shutil.which("redis-cli"))
 
 # 32 nodes to lease: with so few each is granted again and again while the processes run.
 LAYOUT = "41-6-8@2026-01-01"
@@ -90,36 +92,6 @@ class Process:
             return file.read()
 
 
-class Redis:
-    def __init__(self, folder):
-        self.folder = os.path.join(folder, "redis")
-        os.mkdir(self.folder)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = "redis://127.0.0.1:%d/0" % self.port
-        self.start()
-
-    def start(self):
-        self.popen = subprocess.Popen(
-            ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", self.folder, "--appendonly",
-             "yes", "--appendfsync", "always", "--save", ""],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(200):
-            if self.ask("PING") == "PONG":
-                return
-            time.sleep(0.05)
-        raise RuntimeError("redis-server does not start")
-
-    def ask(self, *words):
-        answer = subprocess.run(["redis-cli", "-p", str(self.port), *words], capture_output=True, text=True)
-        return answer.stdout.strip()
-
-    def kill(self):
-        self.popen.kill()
-        self.popen.wait()
-
-
 class Faults(unittest.TestCase):
     maxDiff = 2000
 
@@ -148,13 +120,13 @@ class Faults(unittest.TestCase):
         return process
 
     def start_redis(self):
-        self.redis = Redis(self.folder)
+        self.redis = Redis(self.folder).start()
         return self.redis
 
     def urls(self, parameters=""):
         """Both stores, so that one test takes the time of one."""
         found = ["sqlite:" + self.file + parameters]
-        if HAVE_REDIS:
+        if not Redis.missing():
             found.append(self.start_redis().url + parameters)
         return found
 
@@ -200,7 +172,7 @@ class Faults(unittest.TestCase):
     def test_20_processes_at_once_mint_no_twin_and_leave_no_lease(self):
         state = {"XDG_STATE_HOME": os.path.join(self.folder, "state")}
         stores = [(None, state)]
-        if HAVE_REDIS:
+        if not Redis.missing():
             stores.append((self.start_redis().url, {}))
         for url, environment in stores:
             fleet = [self.start(url, "-n", "50000", layout=None, environment=environment) for _ in range(20)]
@@ -293,7 +265,7 @@ class Faults(unittest.TestCase):
 
     # ------------------------------------------------------------------------------------------------- Redis
 
-    @unittest.skipUnless(HAVE_REDIS, "redis-server is not installed")
+    @unittest.skipIf(Redis.missing(), "redis-server is not installed")
     def test_generators_outlive_a_killed_redis_and_come_back_to_it(self):
         redis = self.start_redis()
         url = redis.url + "?lease=2s"
@@ -320,7 +292,7 @@ class Faults(unittest.TestCase):
             self.assertLess(widest, 1000, process.err())
         self.assertEqual(self.leases(url), [])
 
-    @unittest.skipUnless(HAVE_REDIS, "redis-server is not installed")
+    @unittest.skipIf(Redis.missing(), "redis-server is not installed")
     def test_a_flushed_redis_is_noticed_and_nobody_gets_a_lease_from_it(self):
         redis = self.start_redis()
         url = redis.url + "?lease=1s"

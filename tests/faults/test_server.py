@@ -15,11 +15,15 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
 import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from services import Redis, free_port  # noqa: E402
 
 PROGRAM = os.path.abspath(os.environ.get("KAZAHANA", "build/kazahana"))
 TOKEN = "a-token-for-this-test-only-0001"
@@ -30,12 +34,6 @@ def environment(**more):
     """Nobody's settings but the test's."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAZAHANA", "WORKER_ID"))}
     return dict(kept, **more)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def in_parallel(count, work):
@@ -508,28 +506,12 @@ class Faults(ServerCase):
         self.assertLess(longest, 1)
 
 
-@unittest.skipUnless(shutil.which("redis-server"), "redis-server is not installed")
+@unittest.skipIf(Redis.missing(), "redis-server is not installed")
 class TwoServers(ServerCase):
     def start_redis(self):
-        port = free_port()
-        redis = subprocess.Popen(
-            ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", self.folder]
-            + ["--appendonly", "yes", "--appendfsync", "always", "--save", ""],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )
-
-        def stop():
-            redis.kill()
-            redis.wait()
-
-        self.cleanups.append(stop)
-        for _ in range(500):
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                return "redis://127.0.0.1:%d/0" % port
-            except OSError:
-                time.sleep(0.01)
-        self.fail("redis-server did not come up")
+        redis = Redis(self.folder).start()
+        self.cleanups.append(redis.kill)
+        return redis.url
 
     def test_clients_of_two_servers_go_on_with_one(self):
         store = self.start_redis() + "?lease=2s"
