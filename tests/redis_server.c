@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define ARGS_MAX    48
-#define START_TRIES 500 /* of 10 ms */
+#define START_TRIES 6000 /* of 10 ms */
 
 const char *redis_server_missing(void)
 {
@@ -24,16 +25,23 @@ const char *redis_server_missing(void)
                : "redis-server or redis-cli is not installed";
 }
 
+/* Below those that the kernel gives to outgoing connections, so that none of them takes it before it is used, or while
+ * a server is down. */
 int redis_server_free_port(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
+    for (;;) {
+        uint16_t drawn;
+        assert_int_equal(getrandom(&drawn, sizeof drawn, 0), sizeof drawn);
+        int port = 10000 + drawn % 22768;
+        struct sockaddr_in address = {
+            .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fd >= 0);
+        int result = bind(fd, (struct sockaddr *)&address, sizeof address);
+        close(fd);
+        if (result == 0)
+            return port;
+    }
 }
 
 /* It accepts connections before it has loaded its data: its log says when it has. */
@@ -108,7 +116,7 @@ static void run(redis_server *server, const char *const *extra)
         execvp(args[0], (char *const *)(uintptr_t)args);
         _exit(127);
     }
-    for (int i = 0; i < START_TRIES && !is_ready(log); i++)
+    for (int i = 0; i < START_TRIES && !is_ready(log) && waitpid(server->pid, NULL, WNOHANG) == 0; i++)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     if (!is_ready(log))
         fail_msg("redis-server did not come up on port %d, see %s", server->port, log);

@@ -92,4 +92,11 @@ static inline void sleep_ms(int64_t ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
+/* Until it is so late at the table. */
+static inline void sleep_until(redis_table *table, int64_t ms)
+{
+    for (int64_t now_ms; (now_ms = table_now(table)) < ms;)
+        sleep_ms(ms - now_ms);
+}
+
 #endif

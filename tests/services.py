@@ -8,18 +8,32 @@ Each has `port` and `url`; start() and kill() may be called again and again, as 
 import glob
 import os
 import pwd
+import random
 import shutil
+import signal
 import socket
 import subprocess
 import time
 
 LOOPBACK = "127.0.0.1"
 
+# Whoever was started in the background may ignore signals, and what it starts would inherit that.
+for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return probe.getsockname()[1]
+    """Below those that the kernel gives to outgoing connections, so that none of them takes it before it is used, or
+    while a server is down."""
+    while True:
+        port = random.randrange(10000, 32768)
+        with socket.socket() as probe:
+            try:
+                probe.bind((LOOPBACK, port))
+                return port
+            except OSError:
+                continue
 
 
 class Service:

@@ -41,10 +41,10 @@ typedef enum answer {
 typedef struct script {
     _Atomic int answer;
     _Atomic int lease_ms;
+    _Atomic int twin_ms;  /* 0: there is none */
     _Atomic int delay_ms; /* an acquire takes so long */
-    _Atomic bool twins;
-    _Atomic bool asking; /* an acquire is under way */
-    _Atomic unsigned acquires, releases, closes, abandoned;
+    _Atomic bool asking;  /* an acquire is under way */
+    _Atomic unsigned acquires, releases, releases_tried, closes, abandoned;
     _Atomic uint32_t next_node;
     _Atomic uint64_t generation;
 } script;
@@ -72,7 +72,7 @@ static void nap_us(int64_t us)
 
 static void script_reset(int lease_ms)
 {
-    *scripted = (script){.lease_ms = lease_ms, .twins = true, .generation = 100};
+    *scripted = (script){.lease_ms = lease_ms, .twin_ms = 4 * lease_ms, .generation = 100};
 }
 
 static kz_status scripted_open(void **source, const char *url, const kz_source_options *options, kz_source_facts *facts,
@@ -95,8 +95,8 @@ static kz_lease scripted_lease(int64_t now_ms)
     int64_t lease_ms = scripted->lease_ms;
     kz_lease lease = {.created_ms = now_ms,
                       .expired_ms = now_ms + lease_ms,
-                      .fallback_created_ms = scripted->twins ? now_ms : now_ms + lease_ms,
-                      .fallback_expired_ms = scripted->twins ? now_ms + 4 * lease_ms : now_ms + lease_ms,
+                      .fallback_created_ms = scripted->twin_ms ? now_ms : now_ms + lease_ms,
+                      .fallback_expired_ms = now_ms + (scripted->twin_ms ? scripted->twin_ms : lease_ms),
                       .epoch_ms = EPOCH_MS,
                       .id = scripted->next_node++ % 8192,
                       .reserved_bits = 1,
@@ -167,6 +167,7 @@ static kz_status scripted_acquire(void *source, const kz_acquire *request, kz_gr
 static kz_status scripted_release(void *source, const kz_release *release, kz_error *err)
 {
     (void)source, (void)release;
+    scripted->releases_tried++;
     if (scripted->answer == SILENCE)
         return told(err, KZ_UNAVAILABLE, "the script says nothing");
     scripted->releases++;
@@ -246,7 +247,7 @@ static kz_options brisk(kz_fallback fallback)
     options.fallback = fallback;
     options.retry_initial_ms = 10;
     options.retry_max_ms = 40;
-    options.timeout_ms = 3000;
+    options.timeout_ms = 60000; /* for a machine that is slow: nothing here takes so long */
     options.log = note_log;
     log_text[0] = 0;
     return options;
@@ -317,16 +318,16 @@ static void mint_for(kz_generator *gen, int64_t ms, ids *all)
     for (int64_t until_us = mono_us() + ms * 1000; mono_us() < until_us; nap_us(300)) {
         kz_id id;
         kz_error err = {0};
-        if (kz_mint(gen, &id, 1, 1000, &err))
+        if (kz_mint(gen, &id, 1, 60000, &err))
             fail_msg("after %zu IDs: %s", all->count, err.message);
         add_ids(all, &id, 1);
     }
 }
 
-/* Mints until `done` or for 10 s. */
+/* Mints until `done`, or for a minute. */
 static void mint_until(kz_generator *gen, bool (*done)(const kz_stats *), ids *all)
 {
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 6000; i++) {
         kz_stats stats = stats_of(gen);
         if (done(&stats))
             return;
@@ -345,9 +346,42 @@ static bool has_recovered(const kz_stats *s)
     return s->acquire_failures_now == 0;
 }
 
+static bool has_fenced(const kz_stats *s)
+{
+    return s->ids_fenced > 20;
+}
+
 static bool has_unfenced(const kz_stats *s)
 {
     return s->ids_unfenced > 20;
+}
+
+/* Mints until nothing is left, and the keeper too got nothing; what is told then. */
+static kz_status mint_to_the_end(kz_generator *gen, ids *all, kz_error *err)
+{
+    kz_status status = KZ_TIMEOUT;
+    for (int64_t until_us = mono_us() + 60000000; mono_us() < until_us; nap_us(300)) {
+        kz_id id;
+        status = kz_mint(gen, &id, 1, 20, err);
+        if (status == KZ_OK)
+            add_ids(all, &id, 1);
+        else if (status != KZ_TIMEOUT)
+            break;
+    }
+    return status;
+}
+
+/* The end of all that is held, when the source has gone silent and the keeper has noticed: nothing is added then. */
+static int64_t end_of_all_ms(kz_generator *gen, ids *all)
+{
+    scripted->answer = SILENCE;
+    mint_until(gen, is_failing, all);
+    return stats_of(gen).window_end_unix_ms;
+}
+
+static int64_t unix_ms_of(kz_id id)
+{
+    return (int64_t)(id >> 22) + EPOCH_MS;
 }
 
 /* --------------------------------------------------------------------------------------- the source goes and comes */
@@ -356,6 +390,7 @@ static void a_generator_outlives_its_source_on_its_lease_and_then_on_fenced_twin
 {
     (void)state;
     script_reset(600);
+    scripted->twin_ms = 60000;
     kz_options options = brisk(KZ_FALLBACK_FENCED);
     options.use_clock = &noting_clock;
     slept_most_ns = 0;
@@ -363,27 +398,22 @@ static void a_generator_outlives_its_source_on_its_lease_and_then_on_fenced_twin
     kz_generator *gen = open_with("scripted:", &options);
     ids all = {0};
     mint_for(gen, 100, &all);
-    scripted->answer = SILENCE;
-    int64_t end_ms = stats_of(gen).window_end_unix_ms;
-    mint_until(gen, is_failing, &all);
-    kz_stats stats = stats_of(gen);
-    assert_int_equal(stats.ids_fenced, 0);
-    mint_for(gen, 700, &all);
-    stats = stats_of(gen);
-    assert_true(stats.ids_fenced > 0);
-    assert_true(in_upper_half(all.at[all.count - 1]));
-    assert_false(in_upper_half(all.at[0]));
-    assert_int_equal(stats.window_end_unix_ms, end_ms);
+    int64_t lease_end_ms = end_of_all_ms(gen, &all) - scripted->twin_ms + scripted->lease_ms;
+    mint_until(gen, has_fenced, &all);
+    /* To the very end on the lease, from there on by the twin. */
+    for (size_t i = 0; i < all.count; i++)
+        assert_int_equal(in_upper_half(all.at[i]), unix_ms_of(all.at[i]) >= lease_end_ms);
     kz_layout layout;
     kz_parts parts;
     kz_generator_layout(gen, &layout);
     assert_ok(kz_decode(&layout, all.at[all.count - 1], &parts, NULL));
     assert_true(parts.fallback);
+    scripted->lease_ms = 60000;
     scripted->answer = GRANT;
     mint_until(gen, has_recovered, &all);
     uint64_t fenced = stats_of(gen).ids_fenced;
     mint_for(gen, 100, &all);
-    stats = stats_of(gen);
+    kz_stats stats = stats_of(gen);
     assert_false(in_upper_half(all.at[all.count - 1]));
     /* The millisecond in which it came back may still belong to the twin. */
     assert_true(stats.ids_fenced <= fenced + 5);
@@ -399,29 +429,30 @@ static void a_generator_outlives_its_source_on_its_lease_and_then_on_fenced_twin
     free(all.at);
 }
 
+/* With the machine's own clock, as fast as can be. Nobody but this thread ends the silence: a call that waited for the
+ * keeper would fail. */
 static void the_quick_way_outlives_it_too(void **state)
 {
     (void)state;
     script_reset(300);
+    scripted->twin_ms = 60000;
     kz_options options = brisk(KZ_FALLBACK_FENCED);
+    options.timeout_ms = 5000;
     kz_generator *gen = open_with("scripted:", &options);
     ids all = {0};
     static kz_id batch[64];
-    int64_t longest_us = 0;
-    for (int64_t from_us = mono_us(), at_us; (at_us = mono_us()) < from_us + 900000;) {
-        scripted->answer = at_us < from_us + 100000 || at_us > from_us + 700000 ? GRANT : SILENCE;
+    int64_t began_us = mono_us();
+    for (bool done = false; !done;) {
+        kz_stats stats = stats_of(gen);
+        scripted->answer = mono_us() < began_us + 100000 || stats.ids_fenced > 10000 ? GRANT : SILENCE;
+        done = stats.ids_fenced > 10000 && stats.acquire_failures_now == 0 && !in_upper_half(batch[63]);
+        assert_true(mono_us() < began_us + 60000000);
         assert_ok(kz_next_batch(gen, batch, 64));
-        int64_t took_us = mono_us() - at_us;
-        longest_us = took_us > longest_us ? took_us : longest_us;
         add_ids(&all, batch, 64);
     }
     kz_stats stats = stats_of(gen);
-    assert_true(stats.ids_fenced > 0);
     assert_int_equal(stats.ids_leased + stats.ids_fenced, all.count);
     assert_increasing(&all);
-    /* Wall time: also of whoever else is on this machine. What the library asks for is in the test before. */
-    if (longest_us > 200000)
-        fail_msg("a call took %lld us", (long long)longest_us);
     kz_close(gen);
     free(all.at);
 }
@@ -432,25 +463,22 @@ static void without_fallback_it_stops_at_the_window_s_end_and_says_why(void **st
     script_reset(400);
     kz_options options = brisk(KZ_FALLBACK_NEVER);
     kz_generator *gen = open_with("scripted:", &options);
-    int64_t end_ms = stats_of(gen).window_end_unix_ms;
-    scripted->answer = SILENCE;
     ids all = {0};
-    kz_status status = KZ_OK;
     kz_error err = {0};
-    for (kz_id id; !(status = kz_mint(gen, &id, 1, 50, &err)); nap_us(300))
-        add_ids(&all, &id, 1);
-    assert_status(status, KZ_LEASE_ACQUISITION);
+    scripted->answer = SILENCE;
+    assert_status(mint_to_the_end(gen, &all, &err), KZ_LEASE_ACQUISITION);
+    int64_t told_ms = wall_ms(), end_ms = stats_of(gen).window_end_unix_ms;
     assert_int_equal(err.cause, KZ_UNAVAILABLE);
     assert_contains(err.message, "the script says nothing");
-    assert_true(wall_ms() >= end_ms);
-    int64_t last_ms = (int64_t)(all.at[all.count - 1] >> 22) + EPOCH_MS;
-    assert_true(last_ms < end_ms && last_ms > end_ms - 100);
+    assert_true(told_ms >= end_ms);
+    assert_true(unix_ms_of(all.at[all.count - 1]) < end_ms);
     kz_id id;
     assert_status(kz_try_next(gen, &id), KZ_LEASE_ACQUISITION);
     scripted->answer = REFUSE;
-    for (int i = 0; i < 500 && err.cause != KZ_NO_FREE_NODE; i++)
+    for (int i = 0; i < 5000 && err.cause != KZ_NO_FREE_NODE; i++)
         assert_status(kz_mint(gen, &id, 1, 10, &err), KZ_LEASE_ACQUISITION);
     assert_int_equal(err.cause, KZ_NO_FREE_NODE);
+    scripted->lease_ms = 60000;
     scripted->answer = GRANT;
     assert_ok(kz_next(gen, &id));
     add_ids(&all, &id, 1);
@@ -468,22 +496,23 @@ static void a_fenced_generator_stops_when_its_twin_has_ended(void **state)
     script_reset(100);
     kz_options options = brisk(KZ_FALLBACK_FENCED);
     kz_generator *gen = open_with("scripted:", &options);
-    scripted->answer = SILENCE;
-    int64_t end_ms = stats_of(gen).window_end_unix_ms;
+    ids all = {0};
     kz_error err = {0};
-    kz_status status = KZ_OK;
-    for (kz_id id; !(status = kz_mint(gen, &id, 1, 20, &err)); nap_us(300))
-        assert_true((int64_t)(id >> 22) + EPOCH_MS < end_ms);
-    assert_status(status, KZ_LEASE_ACQUISITION);
-    assert_true(wall_ms() >= end_ms);
+    scripted->answer = SILENCE;
+    assert_status(mint_to_the_end(gen, &all, &err), KZ_LEASE_ACQUISITION);
+    int64_t told_ms = wall_ms(), end_ms = stats_of(gen).window_end_unix_ms;
+    assert_true(told_ms >= end_ms);
+    assert_true(unix_ms_of(all.at[all.count - 1]) < end_ms);
     assert_int_equal(stats_of(gen).ids_unfenced, 0);
     kz_close(gen);
+    free(all.at);
 }
 
 static void with_any_fallback_it_goes_on_unfenced_after_the_twin_and_comes_back(void **state)
 {
     (void)state;
     script_reset(100);
+    scripted->twin_ms = 1500;
     kz_options options = brisk(KZ_FALLBACK_ANY);
     kz_generator *gen = open_with("scripted:", &options);
     ids all = {0};
@@ -493,6 +522,7 @@ static void with_any_fallback_it_goes_on_unfenced_after_the_twin_and_comes_back(
     kz_stats stats = stats_of(gen);
     assert_true(stats.ids_fenced > 0);
     assert_true(in_upper_half(all.at[all.count - 1]));
+    scripted->lease_ms = 60000;
     scripted->answer = GRANT;
     mint_until(gen, has_recovered, &all);
     mint_for(gen, 50, &all);
@@ -520,8 +550,8 @@ static void opening_fails_without_a_first_lease_in_time(void **state)
     assert_int_equal(err.cause, KZ_UNAVAILABLE);
     assert_contains(err.message, "the script says nothing");
     assert_null(gen);
-    assert_true(took_us >= 200000 && took_us < 2000000);
-    assert_true(scripted->acquires > 3);
+    assert_true(took_us >= 200000);
+    assert_true(scripted->acquires > 1);
     assert_int_equal(scripted->closes, 1);
     /* An answer that will not change by asking again is told at once. */
     scripted->answer = REFUSE;
@@ -535,7 +565,8 @@ static void opening_fails_without_a_first_lease_in_time(void **state)
 static void *come_back(void *arg)
 {
     (void)arg;
-    nap_us(150000);
+    while (scripted->acquires < 3)
+        nap_us(1000);
     scripted->answer = GRANT;
     return NULL;
 }
@@ -543,22 +574,28 @@ static void *come_back(void *arg)
 static void opening_waits_for_a_source_that_comes_back_in_time(void **state)
 {
     (void)state;
-    script_reset(1000);
-    scripted->answer = SILENCE;
-    kz_options options = brisk(KZ_FALLBACK_FENCED);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, come_back, NULL), 0);
-    kz_generator *gen = open_with("scripted:", &options);
-    pthread_join(thread, NULL);
-    kz_id id;
-    assert_ok(kz_try_next(gen, &id));
-    kz_close(gen);
+    /* The largest number there is must not turn over into a time long past. */
+    const int64_t timeouts_ms[] = {60000, INT64_MAX, -1};
+    for (size_t i = 0; i < sizeof timeouts_ms / sizeof timeouts_ms[0]; i++) {
+        script_reset(60000);
+        scripted->answer = SILENCE;
+        kz_options options = brisk(KZ_FALLBACK_FENCED);
+        options.timeout_ms = timeouts_ms[i];
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, come_back, NULL), 0);
+        kz_generator *gen = open_with("scripted:", &options);
+        pthread_join(thread, NULL);
+        kz_id id;
+        assert_ok(kz_try_next(gen, &id));
+        assert_ok(kz_next(gen, &id));
+        kz_close(gen);
+    }
 }
 
 static void with_any_fallback_it_opens_without_a_source(void **state)
 {
     (void)state;
-    script_reset(1000);
+    script_reset(60000);
     scripted->answer = SILENCE;
     kz_options options = brisk(KZ_FALLBACK_ANY);
     kz_generator *gen = open_with("scripted:", &options);
@@ -574,17 +611,17 @@ static void with_any_fallback_it_opens_without_a_source(void **state)
     free(all.at);
 }
 
-static void closing_is_quick_when_nobody_answers(void **state)
+static void closing_asks_once_when_nobody_answers(void **state)
 {
     (void)state;
     script_reset(60000);
     kz_options options = brisk(KZ_FALLBACK_FENCED);
     options.throughput_min_per_ms = options.throughput_max_per_ms = 4096;
     kz_generator *gen = open_with("scripted:", &options);
+    assert_int_equal(stats_of(gen).leases, 16);
     scripted->answer = SILENCE;
-    int64_t from_us = mono_us();
     kz_close(gen);
-    assert_true(mono_us() - from_us < 1000000);
+    assert_int_equal(scripted->releases_tried, 1);
 }
 
 /* ------------------------------------------------------------------------------------- answers that cannot be used */
@@ -599,11 +636,8 @@ static void refuse_after_the_first(answer wrong, kz_status cause, const char *wo
     kz_generator_layout(gen, &before);
     scripted->answer = wrong;
     kz_error err = {0};
-    kz_status status = KZ_OK;
     ids all = {0};
-    for (kz_id id; !(status = kz_mint(gen, &id, 1, 20, &err)); nap_us(300))
-        add_ids(&all, &id, 1);
-    assert_status(status, KZ_LEASE_ACQUISITION);
+    assert_status(mint_to_the_end(gen, &all, &err), KZ_LEASE_ACQUISITION);
     assert_int_equal(err.cause, cause);
     assert_contains(err.message, words);
     assert_contains(log_text, words);
@@ -612,8 +646,9 @@ static void refuse_after_the_first(answer wrong, kz_status cause, const char *wo
     scripted->answer = GRANT;
     kz_id id;
     /* A source that lost what it promised stays refused; any other is believed again. */
-    status = kz_next(gen, &id);
-    assert_int_equal(status, cause == KZ_STORE && strstr(words, "back in time") ? KZ_LEASE_ACQUISITION : KZ_OK);
+    bool lost = cause == KZ_STORE && strstr(words, "back in time");
+    kz_status status = lost ? kz_try_next(gen, &id) : kz_next(gen, &id);
+    assert_int_equal(status, lost ? KZ_LEASE_ACQUISITION : KZ_OK);
     if (status == KZ_OK)
         add_ids(&all, &id, 1);
     assert_increasing(&all);
@@ -671,9 +706,9 @@ static void a_layout_that_was_asked_for_is_insisted_on(void **state)
     }
 }
 
-static bool has_handed_over_twice(const kz_stats *s)
+static bool has_only_the_new_division(const kz_stats *s)
 {
-    return s->leases_acquired >= 3;
+    return s->leases_acquired >= 3 && s->throughput_per_ms == 1024 && s->leases == 1;
 }
 
 static void another_division_of_the_same_bits_is_accepted(void **state)
@@ -685,11 +720,9 @@ static void another_division_of_the_same_bits_is_accepted(void **state)
     ids all = {0};
     mint_for(gen, 20, &all);
     scripted->answer = OTHER_SPLIT;
-    mint_until(gen, has_handed_over_twice, &all);
-    mint_for(gen, 250, &all);
-    kz_stats stats = stats_of(gen);
-    assert_int_equal(stats.acquire_failures, 0);
-    assert_int_equal(stats.throughput_per_ms, 1024);
+    mint_until(gen, has_only_the_new_division, &all);
+    mint_for(gen, 1, &all);
+    assert_int_equal(stats_of(gen).acquire_failures, 0);
     /* Node 1,024 and up, of 12 bits. */
     assert_true((all.at[all.count - 1] & 0x3fffff) >> 10 >= 1024);
     assert_increasing(&all);
@@ -756,6 +789,13 @@ static size_t leases_out(const char *where)
     return count;
 }
 
+/* Until no more than so many are out. */
+static void wait_for_leases_out(const char *where, size_t most)
+{
+    for (int64_t until_us = mono_us() + 60000000; leases_out(where) > most; nap_us(10000))
+        assert_true(mono_us() < until_us);
+}
+
 static void closing_gives_the_leases_back(void **state)
 {
     url u[2] = {at(*state, ""), {"memory:"}};
@@ -773,30 +813,28 @@ static void closing_gives_the_leases_back(void **state)
     }
 }
 
-static bool is_at_full_width(const kz_stats *s)
-{
-    return s->throughput_per_ms >= 4096;
-}
+/* Few IDs a millisecond and lease, so that a slow machine too uses them up. */
+#define NARROW "41-14-4@2026-01-01"
 
-/* Mints as fast as it can until 4,096 IDs of one millisecond were seen. */
-static void mint_4096_in_a_millisecond(kz_generator *gen, ids *all)
+/* Mints as fast as it can until it holds 16 leases and 256 IDs of one millisecond were seen. */
+static void mint_256_in_a_millisecond(kz_generator *gen, ids *all)
 {
-    static kz_id batch[4096];
+    static kz_id batch[256];
     uint64_t ms = 0, in_ms = 0, most = 0;
-    for (int64_t until_us = mono_us() + 20000000; most < 4096 && mono_us() < until_us;) {
-        assert_ok(kz_next_batch(gen, batch, 4096));
-        add_ids(all, batch, 4096);
-        for (size_t i = 0; i < 4096; i++) {
-            in_ms = batch[i] >> 22 == ms ? in_ms + 1 : 1;
-            ms = batch[i] >> 22;
+    kz_stats stats = {0};
+    for (int64_t until_us = mono_us() + 60000000; most < 256 || stats.leases != 16; stats = stats_of(gen)) {
+        assert_true(mono_us() < until_us);
+        assert_ok(kz_next_batch(gen, batch, 256));
+        add_ids(all, batch, 256);
+        for (size_t i = 0; i < 256; i++) {
+            in_ms = batch[i] >> 18 == ms ? in_ms + 1 : 1;
+            ms = batch[i] >> 18;
             most = in_ms > most ? in_ms : most;
         }
-        if (all->count > 20000000)
-            break;
     }
-    assert_int_equal(most, 4096);
-    kz_stats stats = stats_of(gen);
-    assert_true(is_at_full_width(&stats));
+    assert_int_equal(most, 256);
+    assert_int_equal(stats.throughput_per_ms, 256);
+    assert_true(stats.sequence_exhausted > 0);
 }
 
 static bool is_at_one_lease(const kz_stats *s)
@@ -804,26 +842,28 @@ static bool is_at_one_lease(const kz_stats *s)
     return s->leases == 1;
 }
 
+static bool has_given_16_back(const kz_stats *s)
+{
+    return s->leases_released >= 16;
+}
+
 static void throughput_grows_to_16_leases_under_load_and_they_go_back(void **state)
 {
-    url u[2] = {at(*state, "?lease=700ms"), {"memory:?service=wide&lease=700ms"}};
+    url u[2] = {at(*state, "?lease=400ms"), {"memory:?service=wide&lease=400ms"}};
     for (int i = 0; i < 2; i++) {
         kz_options options = brisk(KZ_FALLBACK_FENCED);
-        options.throughput_min_per_ms = 256;
-        options.throughput_max_per_ms = 4096;
+        options.layout = NARROW;
+        options.throughput_min_per_ms = 16;
+        options.throughput_max_per_ms = 256;
         kz_generator *gen = open_with(u[i].text, &options);
         ids all = {0};
         assert_int_equal(stats_of(gen).leases, 1);
-        mint_4096_in_a_millisecond(gen, &all);
-        assert_int_equal(stats_of(gen).throughput_per_ms, 4096);
-        assert_int_equal(stats_of(gen).leases, 16);
-        assert_true(stats_of(gen).sequence_exhausted > 0);
+        mint_256_in_a_millisecond(gen, &all);
         mint_until(gen, is_at_one_lease, &all);
-        assert_int_equal(stats_of(gen).throughput_per_ms, 256);
+        assert_int_equal(stats_of(gen).throughput_per_ms, 16);
         /* Those that were succeeded go when their window is over. */
-        mint_for(gen, 800, &all);
-        assert_true(leases_out(u[i].text) <= 2);
-        assert_true(stats_of(gen).leases_released >= 16);
+        mint_until(gen, has_given_16_back, &all);
+        wait_for_leases_out(u[i].text, 2);
         assert_increasing(&all);
         kz_close(gen);
         free(all.at);
@@ -833,22 +873,26 @@ static void throughput_grows_to_16_leases_under_load_and_they_go_back(void **sta
 
 static void handovers_leave_neither_gap_nor_twin(void **state)
 {
-    url u = at(*state, "?lease=150ms");
+    url u = at(*state, "?lease=200ms");
     enum { COUNT = 4 };
     kz_options options = brisk(KZ_FALLBACK_FENCED);
     kz_generator *gens[COUNT];
     ids each[COUNT] = {0}, all = {0};
     for (int i = 0; i < COUNT; i++)
         gens[i] = open_with(u.text, &options);
-    for (int64_t until_us = mono_us() + 1500000; mono_us() < until_us;) {
+    int64_t began_us = mono_us();
+    for (uint64_t fewest = 0; fewest < 6;) {
+        assert_true(mono_us() < began_us + 60000000);
+        fewest = UINT64_MAX;
         for (int i = 0; i < COUNT; i++) {
             kz_id batch[100];
             assert_ok(kz_next_batch(gens[i], batch, 100));
             add_ids(&each[i], batch, 100);
+            uint64_t acquired = stats_of(gens[i]).leases_acquired;
+            fewest = acquired < fewest ? acquired : fewest;
         }
     }
     for (int i = 0; i < COUNT; i++) {
-        assert_true(stats_of(gens[i]).leases_acquired >= 4);
         kz_close(gens[i]);
         assert_increasing(&each[i]);
         add_ids(&all, each[i].at, each[i].count);
@@ -856,7 +900,7 @@ static void handovers_leave_neither_gap_nor_twin(void **state)
     }
     assert_no_twins(&all);
     free(all.at);
-    assert_int_equal(leases_out(u.text), 0);
+    wait_for_leases_out(u.text, 0);
 }
 
 static void two_services_in_one_store_have_their_own_layouts(void **state)
@@ -922,7 +966,7 @@ static void sequence_bits_8_become_10_and_8_again_while_leases_are_out(void **st
         if (i == 6)
             set_division(*state, 14, 8);
         gens[i] = open_with(u.text, &options);
-        for (int64_t until_us = mono_us() + 250000; mono_us() < until_us;) {
+        for (int64_t until_us = mono_us() + 120000; mono_us() < until_us;) {
             for (int j = 0; j <= i; j++) {
                 kz_id batch[256];
                 assert_ok(kz_next_batch(gens[j], batch, 256));
@@ -944,7 +988,7 @@ static void sequence_bits_8_become_10_and_8_again_while_leases_are_out(void **st
 /* --------------------------------------------------------------------------------------------------------- fork */
 
 /* What a child minted comes through a pipe. */
-static int fork_minting(kz_generator *gen, size_t count, bool expect_again, pid_t *child)
+static int fork_minting(kz_generator *gen, size_t count, bool try_first, pid_t *child)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -954,11 +998,15 @@ static int fork_minting(kz_generator *gen, size_t count, bool expect_again, pid_
         close(ends[1]);
         return ends[0];
     }
-    alarm(20);
-    kz_id id, *minted = malloc((count + 1) * sizeof *minted);
-    size_t done = 0;
-    if (!minted || (expect_again && kz_try_next(gen, &id) != KZ_AGAIN))
+    alarm(120);
+    kz_id *minted = malloc((count + 1) * sizeof *minted);
+    if (!minted)
         _exit(2);
+    /* Unless this thread stood still and its keeper was faster. */
+    kz_status status = try_first ? kz_try_next(gen, minted) : KZ_AGAIN;
+    if (status && status != KZ_AGAIN)
+        _exit(5);
+    size_t done = status ? 0 : 1;
     for (; done < count && kz_next(gen, &minted[done]) == KZ_OK; done++)
         ;
     if (done < count)
@@ -994,7 +1042,7 @@ static void a_child_takes_a_lease_of_its_own(void **state)
 {
     if (UNDER_TSAN)
         skip();
-    url u = at(*state, "?lease=2s");
+    url u = at(*state, "");
     kz_options options = brisk(KZ_FALLBACK_FENCED);
     kz_generator *gen = open_with(u.text, &options);
     ids all = {0};
@@ -1039,9 +1087,8 @@ static void forks_at_any_moment_of_a_busy_keeper_leave_no_child_hanging_and_no_t
 {
     if (UNDER_TSAN)
         skip();
-    url u = at(*state, "?lease=100ms");
+    url u = at(*state, "?lease=200ms");
     kz_options options = brisk(KZ_FALLBACK_FENCED);
-    options.timeout_ms = 15000;
     kz_generator *gen = open_with(u.text, &options);
     ids all = {0};
     enum { CHILDREN = 24 };
@@ -1052,14 +1099,14 @@ static void forks_at_any_moment_of_a_busy_keeper_leave_no_child_hanging_and_no_t
         assert_ok(kz_next_batch(gen, batch, 500));
         add_ids(&all, batch, 500);
         fd[i] = fork_minting(gen, 1000, false, &child[i]);
-        nap_us(7000);
+        nap_us(10000);
     }
     for (int i = 0; i < CHILDREN; i++)
         read_child(fd[i], 1000, child[i], &all);
     assert_no_twins(&all);
     free(all.at);
     kz_close(gen);
-    assert_int_equal(leases_out(u.text), 0);
+    wait_for_leases_out(u.text, 0);
 }
 
 static void a_child_of_a_generator_over_memory_is_refused(void **state)
@@ -1068,7 +1115,7 @@ static void a_child_of_a_generator_over_memory_is_refused(void **state)
     kz_generator *gen = open_with("memory:", NULL);
     pid_t child = fork();
     if (!child) {
-        alarm(20);
+        alarm(120);
         kz_id id;
         _exit(kz_next(gen, &id) == KZ_FORKED && kz_try_next(gen, &id) == KZ_FORKED ? 0 : 1);
     }
@@ -1093,7 +1140,7 @@ int main(void)
         cmocka_unit_test(opening_fails_without_a_first_lease_in_time),
         cmocka_unit_test(opening_waits_for_a_source_that_comes_back_in_time),
         cmocka_unit_test(with_any_fallback_it_opens_without_a_source),
-        cmocka_unit_test(closing_is_quick_when_nobody_answers),
+        cmocka_unit_test(closing_asks_once_when_nobody_answers),
         cmocka_unit_test(another_epoch_is_refused_with_both_values),
         cmocka_unit_test(other_time_and_reserved_bits_are_refused),
         cmocka_unit_test(another_sum_of_node_and_sequence_bits_is_refused),

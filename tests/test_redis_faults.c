@@ -2,6 +2,7 @@
  * never a second grant. */
 #include "tests/redis_table.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,7 +46,7 @@ static void a_killed_server_forgets_no_grant_that_it_answered(void **state)
         assert_status(table_acquire(&table, 256), KZ_UNAVAILABLE);
         redis_server_restart(&server);
         kz_status status;
-        for (int i = 0; (status = table_acquire(&table, 256)) == KZ_UNAVAILABLE && i < 100; i++)
+        for (int i = 0; (status = table_acquire(&table, 256)) == KZ_UNAVAILABLE && i < 6000; i++)
             sleep_ms(10);
         assert_ok(status);
         assert_false(granted[table.grant.leases[0].id]);
@@ -135,18 +136,15 @@ static void a_slow_server_times_out_and_the_next_call_connects_anew(void **state
 {
     (void)state;
     redis_table table;
-    assert_ok(table_try(&table, server.url, "default", NULL, 200));
+    assert_ok(table_try(&table, server.url, "default", NULL, 1500));
     kz_acquire request = table_request(&table, 1);
     assert_ok(table.ops->acquire(table.source, &request, &table.grant, &table.err));
-    redis_server_command(&server, "CLIENT PAUSE 1500 ALL", NULL, 0);
-    struct timespec began, ended;
-    clock_gettime(CLOCK_MONOTONIC, &began);
+    kill(server.pid, SIGSTOP);
     request = table_request(&table, 1);
-    assert_status(table.ops->acquire(table.source, &request, &table.grant, &table.err), KZ_UNAVAILABLE);
-    clock_gettime(CLOCK_MONOTONIC, &ended);
-    assert_true((ended.tv_sec - began.tv_sec) * 1000 + (ended.tv_nsec - began.tv_nsec) / 1000000 < 1200);
-    assert_contains(table.err.message, "200 ms");
-    sleep_ms(1600);
+    kz_status status = table.ops->acquire(table.source, &request, &table.grant, &table.err);
+    kill(server.pid, SIGCONT);
+    assert_status(status, KZ_UNAVAILABLE);
+    assert_contains(table.err.message, "1500 ms");
     /* Whether the command was carried out was not known: the same request finds out. */
     assert_ok(table.ops->acquire(table.source, &request, &table.grant, &table.err));
     assert_int_equal(table.grant.leases[0].id, 1);
@@ -175,10 +173,14 @@ static void a_flushed_store_is_noticed_and_nothing_more_is_granted(void **state)
     /* Under quarantine a store found empty waits out the longest window. */
     redis_server_command(&server, "FLUSHALL", NULL, 0);
     table_open(&waiting, &server, "?lease=100ms&amnesia=quarantine");
-    assert_status(table_acquire(&waiting, 1), KZ_UNAVAILABLE);
+    int64_t began_ms = table_now(&waiting);
+    kz_status status = table_acquire(&waiting, 1);
+    assert_status(status, KZ_UNAVAILABLE);
     assert_contains(waiting.err.message, "found empty");
-    sleep_ms(450);
-    assert_ok(table_acquire(&waiting, 1));
+    for (int i = 0; status == KZ_UNAVAILABLE && i < 6000; i++, sleep_ms(10))
+        status = table_acquire(&waiting, 1);
+    assert_ok(status);
+    assert_true(waiting.grant.source_ms >= began_ms + 400);
     table_close(&waiting);
 }
 
@@ -276,7 +278,7 @@ static void a_cluster_needs_a_tag_in_the_prefix(void **state)
     assert_contains(table.err.message, "?prefix={tag}:");
     snprintf(url, sizeof url, "%s?prefix={k}:", one.url);
     kz_status status = KZ_UNAVAILABLE;
-    for (int i = 0; i < 100 && status == KZ_UNAVAILABLE; i++) {
+    for (int i = 0; i < 1000 && status == KZ_UNAVAILABLE; i++) {
         assert_ok(table_try(&table, url, "pay", NULL, 5000));
         status = table_acquire(&table, 1);
         if (status == KZ_UNAVAILABLE) {

@@ -76,13 +76,14 @@ static void nonsense_is_a_store_that_cannot_be_used(void **state)
     static const struct {
         const char *replies[4];
         kz_status status;
+        int64_t timeout_ms; /* 0: plenty, for an answer comes */
     } cases[] = {
         {{"HTTP/1.1 400 Bad Request\r\n\r\n"}, KZ_STORE},
         {{":5\r\n"}, KZ_STORE},
         {{"-ERR go away\r\n"}, KZ_STORE},
         {{"-LOADING Redis is loading the dataset in memory\r\n"}, KZ_UNAVAILABLE},
         {{"*1000000000\r\n"}, KZ_STORE},
-        {{"$2000000000\r\nabc"}, KZ_UNAVAILABLE},
+        {{"$2000000000\r\nabc"}, KZ_UNAVAILABLE, 150},
         {{"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"}, KZ_STORE},
         {{INFO INFO}, KZ_STORE},
         {{INFO, ":1\r\n"}, KZ_STORE},
@@ -107,7 +108,7 @@ static void nonsense_is_a_store_that_cannot_be_used(void **state)
         char url[64];
         liar_start(&l, cases[i].replies);
         snprintf(url, sizeof url, "redis://127.0.0.1:%d", l.port);
-        kz_status status = table_try(&table, url, "default", NULL, 150);
+        kz_status status = table_try(&table, url, "default", NULL, cases[i].timeout_ms ? cases[i].timeout_ms : 10000);
         if (status == KZ_OK) {
             status = table_acquire(&table, 1);
             table_close(&table);

@@ -3,6 +3,7 @@
 #include "random.h"
 #include "sources/sqlite.h"
 #include "test.h"
+#include "virtual_clock.h"
 
 #include <sqlite3.h>
 
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,12 +52,17 @@ static int remove_folder(void **state)
     return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static kz_status try_open(const char *text, void **source)
+static kz_status try_open_at(const kz_clock *clock, const char *text, void **source)
 {
-    kz_source_options options = {.clock = &kz__machine_clock, .timeout_ms = 10000};
+    kz_source_options options = {.clock = clock, .timeout_ms = 10000};
     kz_source_facts facts;
     err.message[0] = '\0';
     return ops->open(source, text, &options, &facts, &err);
+}
+
+static kz_status try_open(const char *text, void **source)
+{
+    return try_open_at(&kz__machine_clock, text, source);
 }
 
 static void *open_source(const char *text)
@@ -298,15 +305,18 @@ static void a_file_that_was_replaced_is_noticed(void **state)
 static void a_new_file_in_quarantine_grants_nothing_for_four_leases(void **state)
 {
     (void)state;
+    virtual_clock now;
+    virtual_begin(&now, VIRTUAL_EPOCH_MS + 1000000);
     char text[200];
+    void *source = NULL;
     snprintf(text, sizeof text, "%s?lease=100ms&amnesia=quarantine", url);
-    void *source = open_source(text);
+    assert_ok(try_open_at(&now.clock, text, &source));
     assert_status(acquire(source), KZ_UNAVAILABLE);
     ops->close(source, false);
-    source = open_source(url);
+    assert_ok(try_open_at(&now.clock, url, &source));
+    virtual_advance(&now, 399 * VIRTUAL_MS);
     assert_status(acquire(source), KZ_UNAVAILABLE);
-    struct timespec pause = {.tv_nsec = 450000000};
-    nanosleep(&pause, NULL);
+    virtual_advance(&now, VIRTUAL_MS);
     grant_one(source);
     ops->close(source, false);
 }
@@ -384,8 +394,9 @@ static void no_answered_grant_is_lost_when_processes_are_killed(void **state)
             if ((children[i] = fork()) == 0)
                 acquire_for_ever(line[1]);
         close(line[1]);
-        struct timespec pause = {.tv_nsec = (long)(10000000 + test_random(&seed) % 60000000)};
-        nanosleep(&pause, NULL);
+        /* At any moment after the first answer. */
+        assert_int_equal(poll(&(struct pollfd){.fd = line[0], .events = POLLIN}, 1, 60000), 1);
+        nanosleep(&(struct timespec){.tv_nsec = (long)(test_random(&seed) % 30000000)}, NULL);
         for (int i = 0; i < PROCESSES; i++) {
             kill(children[i], SIGKILL);
             int status;
@@ -416,7 +427,7 @@ static void no_answered_grant_is_lost_when_processes_are_killed(void **state)
     sqlite3_finalize(q);
     sqlite3_close(db);
     print_message("%zu answered grants, %d kills, none lost\n", count, ROUNDS * PROCESSES);
-    assert_true(count > 20);
+    assert_true(count >= ROUNDS);
 }
 
 static int by_size(const void *a, const void *b)
@@ -425,46 +436,48 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median. */
-static double cost_us(void *source)
+/* What an acquire takes, in microseconds; what it granted is given back. */
+static double acquire_us(void *source)
 {
-    enum { ROUNDS = 301 };
-    double took[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
-        struct timespec from, to;
-        clock_gettime(CLOCK_MONOTONIC, &from);
-        kz_lease lease = grant_one(source);
-        clock_gettime(CLOCK_MONOTONIC, &to);
-        took[i] = (double)(to.tv_sec - from.tv_sec) * 1e6 + (double)(to.tv_nsec - from.tv_nsec) / 1e3;
-        char signature[KZ_SIGNATURE_SIZE];
-        kz_release_sign(lease.secret, lease.id, lease.created_ms, signature);
-        kz_release release = {.id = lease.id, .timestamp_ms = lease.created_ms, .signature = signature};
-        if (ops->release(source, &release, &err))
-            fail_msg("%s", err.message);
-        struct timespec next_ms = {.tv_nsec = 1000000}; /* or the last node is not free yet */
-        nanosleep(&next_ms, NULL);
-    }
-    qsort(took, ROUNDS, sizeof took[0], by_size);
-    return took[ROUNDS / 2];
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    kz_lease lease = grant_one(source);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    char signature[KZ_SIGNATURE_SIZE];
+    kz_release_sign(lease.secret, lease.id, lease.created_ms, signature);
+    kz_release release = {.id = lease.id, .timestamp_ms = lease.created_ms, .signature = signature};
+    if (ops->release(source, &release, &err))
+        fail_msg("%s", err.message);
+    return (double)(to.tv_sec - from.tv_sec) * 1e6 + (double)(to.tv_nsec - from.tv_nsec) / 1e3;
 }
 
-/* Printed, and bounded only coarsely: the machine may be busy. */
+/* Two files in turns, so that a machine that is busy for a while is so for both. Printed, and bounded only coarsely. */
 static void an_acquire_costs_the_same_with_one_and_with_8190_leases_held(void **state)
 {
     (void)state;
-    void *source = open_source(url);
-    grant_one(source);
-    double few = cost_us(source);
+    enum { ROUNDS = 201 };
+    static double few[ROUNDS], many[ROUNDS];
+    char other[200];
+    snprintf(other, sizeof other, "%s.many", url);
+    void *with_one = open_source(url), *with_8190 = open_source(other);
+    grant_one(with_one);
     kz_acquire request = {.throughput_per_ms = 16384};
-    for (size_t held = 1; held < 8190; held += grant.count) {
+    for (size_t held = 0; held < 8190; held += grant.count) {
         request.throughput_per_ms = 8190 - held < 64 ? (uint32_t)(8190 - held) * 256 : 16384;
-        if (ops->acquire(source, &request, &grant, &err))
+        if (ops->acquire(with_8190, &request, &grant, &err))
             fail_msg("%s", err.message);
     }
-    double many = cost_us(source);
-    print_message("acquire: %.0f us with 1 lease held, %.0f us with 8190\n", few, many);
-    assert_true(many < 5 * few);
-    ops->close(source, false);
+    for (int i = 0; i < ROUNDS; i++) {
+        few[i] = acquire_us(with_one);
+        many[i] = acquire_us(with_8190);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* or the last node is not free yet */
+    }
+    qsort(few, ROUNDS, sizeof few[0], by_size);
+    qsort(many, ROUNDS, sizeof many[0], by_size);
+    print_message("acquire: %.0f us with 1 lease held, %.0f us with 8190\n", few[ROUNDS / 2], many[ROUNDS / 2]);
+    assert_true(many[ROUNDS / 2] < 5 * few[ROUNDS / 2]);
+    ops->close(with_one, false);
+    ops->close(with_8190, false);
 }
 
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
