@@ -2,6 +2,7 @@
  * its mind, and when processes fork. The source `scripted:` answers as the test says. */
 #include "tests/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -531,6 +532,38 @@ static void with_any_fallback_it_goes_on_unfenced_after_the_twin_and_comes_back(
     assert_int_equal(stats.ids_leased + stats.ids_fenced + stats.ids_unfenced, all.count);
     assert_increasing(&all);
     assert_contains(log_text, "unfenced IDs are allowed");
+    kz_close(gen);
+    free(all.at);
+}
+
+static void *take_one(void *gen)
+{
+    kz_id id;
+    return kz_next(gen, &id) ? gen : NULL;
+}
+
+/* Points that the first thread had claimed and not handed out when the second came are of the class of that time, and
+ * nothing is taken off another's count for them. */
+static void a_count_does_not_turn_over_when_a_second_thread_came(void **state)
+{
+    (void)state;
+    script_reset(300);
+    scripted->twin_ms = 60000;
+    kz_options options = brisk(KZ_FALLBACK_FENCED);
+    kz_generator *gen = open_with("scripted:", &options);
+    ids all = {0};
+    mint_for(gen, 50, &all); /* one at a time: each leaves most of what was claimed with it */
+    pthread_t thread;
+    void *failed;
+    assert_int_equal(pthread_create(&thread, NULL, take_one, gen), 0);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    scripted->answer = SILENCE;
+    kz_stats stats = stats_of(gen);
+    for (int64_t until_us = mono_us() + 60000000; !stats.ids_fenced && mono_us() < until_us; stats = stats_of(gen))
+        mint_for(gen, 1, &all);
+    assert_in_range(stats.ids_fenced, 1, all.count);
+    assert_in_range(stats.ids_leased, 1, UINT32_MAX);
     kz_close(gen);
     free(all.at);
 }
@@ -1109,6 +1142,50 @@ static void forks_at_any_moment_of_a_busy_keeper_leave_no_child_hanging_and_no_t
     wait_for_leases_out(u.text, 0);
 }
 
+/* pthread_create goes through here, for the library too: see meson.build. */
+static _Atomic bool no_threads;
+
+int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int __wrap_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *), void *arg)
+{
+    return no_threads ? EAGAIN : __real_pthread_create(thread, attr, body, arg);
+}
+
+static void a_child_without_a_thread_for_its_keeper_is_told_and_tries_again(void **state)
+{
+    (void)state;
+    if (UNDER_TSAN)
+        skip();
+    script_reset(60000);
+    kz_options options = brisk(KZ_FALLBACK_FENCED);
+    kz_generator *gen = open_with("scripted:", &options);
+    pid_t child = fork();
+    if (!child) {
+        alarm(120);
+        kz_id id;
+        kz_error err = {0};
+        no_threads = true;
+        for (int i = 0; i < 3; i++)
+            if (kz_mint(gen, &id, 1, 100, &err) != KZ_SYSTEM || !strstr(err.message, "thread") ||
+                kz_try_next(gen, &id) != KZ_SYSTEM)
+                _exit(1);
+        no_threads = false;
+        if (kz_next(gen, &id))
+            _exit(2);
+        kz_close(gen);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    /* The parent's, and the child's, which went back. */
+    assert_int_equal(scripted->acquires, 2);
+    assert_int_equal(scripted->releases, 1);
+    kz_close(gen);
+}
+
 static void a_child_of_a_generator_over_memory_is_refused(void **state)
 {
     (void)state;
@@ -1137,6 +1214,7 @@ int main(void)
         cmocka_unit_test(without_fallback_it_stops_at_the_window_s_end_and_says_why),
         cmocka_unit_test(a_fenced_generator_stops_when_its_twin_has_ended),
         cmocka_unit_test(with_any_fallback_it_goes_on_unfenced_after_the_twin_and_comes_back),
+        cmocka_unit_test(a_count_does_not_turn_over_when_a_second_thread_came),
         cmocka_unit_test(opening_fails_without_a_first_lease_in_time),
         cmocka_unit_test(opening_waits_for_a_source_that_comes_back_in_time),
         cmocka_unit_test(with_any_fallback_it_opens_without_a_source),
@@ -1157,6 +1235,7 @@ int main(void)
         PLACE_TEST(a_child_takes_a_lease_of_its_own),
         cmocka_unit_test(a_child_forked_while_an_acquire_is_in_flight_takes_a_lease_of_its_own),
         PLACE_TEST(forks_at_any_moment_of_a_busy_keeper_leave_no_child_hanging_and_no_twin),
+        cmocka_unit_test(a_child_without_a_thread_for_its_keeper_is_told_and_tries_again),
         cmocka_unit_test(a_child_of_a_generator_over_memory_is_refused),
     };
     void *page = mmap(NULL, sizeof *scripted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -184,6 +184,46 @@ static void a_flushed_store_is_noticed_and_nothing_more_is_granted(void **state)
     table_close(&waiting);
 }
 
+/* Mints, without waiting for what is not to be had, until the generator has acquired `more` leases. */
+static void mint_until_acquired(kz_generator *gen, uint64_t more, kz_id *last)
+{
+    kz_stats stats;
+    kz_stats_init(&stats);
+    assert_ok(kz_stats_get(gen, &stats));
+    for (uint64_t wanted = stats.leases_acquired + more, i = 0; stats.leases_acquired < wanted; i++, sleep_ms(1)) {
+        assert_true(i < 60000);
+        kz_id id;
+        if (kz_try_next(gen, &id) == KZ_OK) {
+            assert_true(id > *last);
+            *last = id;
+        }
+        assert_ok(kz_stats_get(gen, &stats));
+    }
+}
+
+static void a_generator_goes_on_over_a_store_remade_under_quarantine(void **state)
+{
+    (void)state;
+    char url[256];
+    snprintf(url, sizeof url, "%s?lease=300ms&amnesia=quarantine", server.url);
+    kz_options options;
+    kz_options_init(&options);
+    options.timeout_ms = 60000;
+    options.retry_initial_ms = 10;
+    options.retry_max_ms = 40;
+    kz_generator *gen;
+    kz_error err;
+    if (kz_open(&gen, url, &options, &err))
+        fail_msg("%s", err.message);
+    kz_id id = 0;
+    /* What was seen is far above what a store that begins anew could reach by being asked. */
+    redis_server_command(&server, "HINCRBY lease:service generation 1000000", NULL, 0);
+    mint_until_acquired(gen, 2, &id);
+    redis_server_command(&server, "FLUSHALL", NULL, 0);
+    mint_until_acquired(gen, 2, &id);
+    kz_close(gen);
+}
+
 static void lost_settings_are_noticed(void **state)
 {
     (void)state;
@@ -361,6 +401,7 @@ int main(void)
         cmocka_unit_test_setup(a_server_that_refuses_writes_says_why, flush),
         cmocka_unit_test_setup(a_slow_server_times_out_and_the_next_call_connects_anew, flush),
         cmocka_unit_test_setup(a_flushed_store_is_noticed_and_nothing_more_is_granted, flush),
+        cmocka_unit_test_setup(a_generator_goes_on_over_a_store_remade_under_quarantine, flush),
         cmocka_unit_test_setup(lost_settings_are_noticed, flush),
         cmocka_unit_test_setup(a_clock_that_was_set_back_stops_grants_and_time_stands, flush),
         cmocka_unit_test(tls_is_checked_unless_told_otherwise),

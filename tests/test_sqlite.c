@@ -321,6 +321,29 @@ static void a_new_file_in_quarantine_grants_nothing_for_four_leases(void **state
     ops->close(source, false);
 }
 
+/* Whoever saw the file before believes one that was made anew under quarantine: its generations lie above. */
+static void a_file_remade_in_quarantine_is_no_step_back(void **state)
+{
+    (void)state;
+    virtual_clock now;
+    virtual_begin(&now, VIRTUAL_EPOCH_MS + 1000000);
+    char text[200];
+    void *source = NULL;
+    uint64_t seen = 0;
+    for (int life = 0; life < 3; life++) {
+        snprintf(text, sizeof text, "%s?lease=100ms&amnesia=quarantine", url);
+        assert_ok(try_open_at(&now.clock, text, &source));
+        virtual_advance(&now, 400 * VIRTUAL_MS);
+        for (int i = 0; i < 20; i++) {
+            grant_one(source);
+            assert_true(grant.generation > seen);
+            seen = grant.generation;
+        }
+        ops->close(source, false);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 /* A child opens the file anew, and goes on with it after its parent has closed it. */
 static void a_forked_child_can_open_the_file_of_its_parent(void **state)
 {
@@ -496,6 +519,7 @@ int main(void)
         FILE_TEST(a_full_disk_is_told_and_harms_nothing),
         FILE_TEST(a_file_that_was_replaced_is_noticed),
         FILE_TEST(a_new_file_in_quarantine_grants_nothing_for_four_leases),
+        FILE_TEST(a_file_remade_in_quarantine_is_no_step_back),
         FILE_TEST(a_forked_child_can_open_the_file_of_its_parent),
         FILE_TEST(no_answered_grant_is_lost_when_processes_are_killed),
         FILE_TEST(an_acquire_costs_the_same_with_one_and_with_8190_leases_held),
