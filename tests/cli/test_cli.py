@@ -14,6 +14,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import parallel  # noqa: E402
 from services import Redis, free_port  # noqa: E402
 
 PROGRAM = os.environ.get("KAZAHANA", "build/kazahana")
@@ -1009,4 +1010,4 @@ class Documentation(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    parallel.main()
