@@ -128,6 +128,9 @@ typedef struct kz_layout kz_layout;
  *                                   a table in Redis, for many machines. It must not forget: appendonly yes and
  *                                   appendfsync always. ?prefix=p goes before every key; a cluster wants a {tag} in it
  *     rediss://...                  the same with TLS; ?cacert=/path, or ?insecure=1 to check nothing
+ *     redis+sentinel://[[user]:pass@]host[:port][,host[:port]...]/name[/db]
+ *                                   the same on the master that sentinels call `name`. A failover can forget the last
+ *                                   leases granted: see docs/leases.md
  *     http://host[:port][,host[:port]...]
  *                                   kazahana serve, or several on one store, for many machines. ?token-file=/path,
  *                                   ?token=t or the variable KAZAHANA_TOKEN if it wants a token

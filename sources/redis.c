@@ -1,5 +1,5 @@
-/* redis:// and rediss://: a lease table in Redis. The rules run there, as scripts; here are the questions and answers.
- */
+/* redis://, rediss:// and redis+sentinel://: a lease table in Redis. The rules run there, as scripts; here are the
+ * questions and answers. */
 #include "core/error.h"
 #include "sources/all.h"
 #include "sources/redis_source.h"
@@ -355,6 +355,16 @@ const kz_source_ops kz__source_redis = {.struct_size = sizeof(kz_source_ops),
                                         .list = kz__redis_list,
                                         .health = kz__redis_health,
                                         .close = redis_close};
+
+const kz_source_ops kz__source_redis_sentinel = {.struct_size = sizeof(kz_source_ops),
+                                                 .scheme = "redis+sentinel",
+                                                 .open = redis_open,
+                                                 .acquire = kz__redis_acquire,
+                                                 .release = redis_release,
+                                                 .now = redis_now,
+                                                 .list = kz__redis_list,
+                                                 .health = kz__redis_health,
+                                                 .close = redis_close};
 
 const kz_source_ops kz__source_rediss = {.struct_size = sizeof(kz_source_ops),
                                          .scheme = "rediss",

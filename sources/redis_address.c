@@ -1,4 +1,4 @@
-/* redis:// and rediss:// URLs, and the errors that Redis answers, in words that say the way out. */
+/* redis://, rediss:// and redis+sentinel:// URLs, and the errors that Redis answers, in words that say the way out. */
 #include "core/error.h"
 #include "sources/redis_link.h"
 
@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_PORT 6379
-#define DB_MAX       65535u
+#define DEFAULT_PORT          6379
+#define DEFAULT_SENTINEL_PORT 26379
+#define SENTINELS_MAX         16
+#define DB_MAX                65535u
 
 static int hex_digit(char c)
 {
@@ -73,8 +75,8 @@ static kz_status read_login(const char *text, size_t size, kz__redis_address *ad
 }
 
 /* host, host:port, [v6], [v6]:port, or nothing. */
-static kz_status read_place(const char *text, size_t size, kz__redis_address *address, const char *scheme,
-                            kz_error *err)
+static kz_status read_place(const char *text, size_t size, unsigned port, kz__redis_address *address,
+                            const char *scheme, kz_error *err)
 {
     const char *host = text, *rest = text;
     size_t host_size = 0;
@@ -90,7 +92,6 @@ static kz_status read_place(const char *text, size_t size, kz__redis_address *ad
         host_size = colon ? (size_t)(colon - text) : size;
         rest = text + host_size;
     }
-    unsigned port = DEFAULT_PORT;
     size_t left = size - (size_t)(rest - text);
     if (left && (*rest != ':' || !read_number(rest + 1, left - 1, 65535, &port) || !port))
         return kz__fail(err, KZ_INVALID, "source %s: \"%.*s\" is not a port (1..65535)", scheme, (int)left, rest);
@@ -100,6 +101,45 @@ static kz_status read_place(const char *text, size_t size, kz__redis_address *ad
     if (!host_size)
         snprintf(address->host, sizeof address->host, "localhost");
     snprintf(address->port, sizeof address->port, "%u", port);
+    return KZ_OK;
+}
+
+bool kz__redis_sentinel_next(const char **list, kz__redis_address *sentinel)
+{
+    size_t size = strcspn(*list, ",");
+    if (!**list || read_place(*list, size, DEFAULT_SENTINEL_PORT, sentinel, "", NULL))
+        return false;
+    *list += size + ((*list)[size] == ',');
+    snprintf(sentinel->name, sizeof sentinel->name, "the sentinel at %s:%s", sentinel->host, sentinel->port);
+    return true;
+}
+
+/* host[:port][,host[:port]...]/master[/db]; what follows the master's name is left in `rest`. */
+static kz_status read_sentinels(const char *text, kz__redis_address *address, const char **rest, kz_error *err)
+{
+    static const char scheme[] = "redis+sentinel";
+    size_t size = strcspn(text, "/"), count = 0;
+    if (size >= sizeof address->sentinels)
+        return kz__fail(err, KZ_INVALID, "source %s: a list of sentinels of %zu characters is too long", scheme, size);
+    snprintf(address->sentinels, sizeof address->sentinels, "%.*s", (int)size, text);
+    for (const char *at = address->sentinels; *at; count++) {
+        kz__redis_address ignored;
+        size_t length = strcspn(at, ",");
+        bool ends_in_comma = at[length] == ',' && !at[length + 1];
+        if (!length || ends_in_comma || count == SENTINELS_MAX)
+            return kz__fail(err, KZ_INVALID,
+                            "source %s: \"%s\" is not a list of 1 to %d sentinels, host:port,host:port", scheme,
+                            address->sentinels, SENTINELS_MAX);
+        kz_status status = read_place(at, length, DEFAULT_SENTINEL_PORT, &ignored, scheme, err);
+        if (status)
+            return status;
+        at += length + (at[length] == ',');
+    }
+    const char *name = text + size + (text[size] == '/');
+    size_t length = strcspn(name, "/");
+    if (!count || !length || !copy_decoded(address->master, sizeof address->master, name, length))
+        return kz__fail(err, KZ_INVALID, "source %s: write %s://host:port,host:port/master-name/db", scheme, scheme);
+    *rest = name + length;
     return KZ_OK;
 }
 
@@ -137,15 +177,24 @@ kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_m
             return status;
         p = at + 1;
     }
-    size_t size = strcspn(p, "/");
-    status = read_place(p, size, address, url->scheme, err);
+    if (strcmp(url->scheme, "redis+sentinel") == 0) {
+        status = read_sentinels(p, address, &p, err);
+    } else {
+        size_t size = strcspn(p, "/");
+        status = read_place(p, size, DEFAULT_PORT, address, url->scheme, err);
+        p += size;
+    }
     if (status)
         return status;
-    p += size + (p[size] == '/');
+    p += *p == '/';
     if (*p && !read_number(p, strlen(p), DB_MAX, &address->db))
         return kz__fail(err, KZ_INVALID, "source %s: \"%s\" is not a database number (0..%u)", url->scheme, p, DB_MAX);
-    snprintf(address->name, sizeof address->name, "%s://%s:%s/%u", url->scheme, address->host, address->port,
-             address->db);
+    if (*address->master)
+        snprintf(address->name, sizeof address->name, "%s://%s/%s/%u", url->scheme, address->sentinels, address->master,
+                 address->db);
+    else
+        snprintf(address->name, sizeof address->name, "%s://%s:%s/%u", url->scheme, address->host, address->port,
+                 address->db);
     return KZ_OK;
 }
 

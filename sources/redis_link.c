@@ -10,6 +10,7 @@
 
 #define REPLY_BYTES_MAX    (4u << 20)
 #define REPLY_ELEMENTS_MAX 65536
+#define ASK_AGAIN_MS       1000
 
 struct kz__redis_link {
     kz__redis_address address;
@@ -17,12 +18,18 @@ struct kz__redis_link {
     redisReader *reader;
     redisReplyObjectFunctions limited;
     void *(*create_array)(const redisReadTask *, int);
-    bool spoke; /* the connection has answered at least once */
+    bool spoke;       /* the connection has answered at least once */
+    int64_t asked_ms; /* boot time when the sentinels were asked last */
 };
 
 const char *kz__redis_link_name(const kz__redis_link *link)
 {
     return link->address.name;
+}
+
+bool kz__redis_link_has_sentinels(const kz__redis_link *link)
+{
+    return *link->address.master;
 }
 
 /* An announced length is not believed: hiredis would allocate for it at once. */
@@ -104,6 +111,25 @@ static kz_status greet(kz__redis_link *link, int count, const char *const *texts
     return status;
 }
 
+/* Sentinels may name a server that does not know yet, or no longer, that it is the master. */
+static kz_status check_master(kz__redis_link *link, kz_error *err)
+{
+    redisReply *reply = NULL;
+    kz_status status = exchange(link, &(kz__redis_args){1, (const char *[]){"ROLE"}, NULL}, &reply, err);
+    if (status)
+        return status;
+    const redisReply *role = reply->type == REDIS_REPLY_ARRAY && reply->elements ? reply->element[0] : NULL;
+    if (!role || role->type != REDIS_REPLY_STRING)
+        status = kz__redis_unexpected(link, "ROLE", reply, err);
+    else if (strcmp(role->str, "master") != 0)
+        status = kz__fail(err, KZ_UNAVAILABLE,
+                          "%s: the sentinels name it, but it says that it is a %.20s: a failover "
+                          "is under way",
+                          link->address.name, role->str);
+    freeReplyObject(reply);
+    return status;
+}
+
 static kz_status log_in(kz__redis_link *link, kz_error *err)
 {
     const kz__redis_address *a = &link->address;
@@ -117,13 +143,14 @@ static kz_status log_in(kz__redis_link *link, kz_error *err)
         snprintf(db, sizeof db, "%u", a->db);
         status = greet(link, 2, (const char *[]){"SELECT", db}, err);
     }
+    if (!status && *a->master)
+        status = check_master(link, err);
     return status;
 }
 
 static kz_status connect_link(kz__redis_link *link, kz_error *err)
 {
-    int64_t deadline_ms = kz__wire_now_ms() + link->address.timeout_ms;
-    kz_status status = kz__wire_connect(&link->wire, deadline_ms, err);
+    kz_status status = kz__wire_connect(&link->wire, kz__wire_now_ms() + link->address.timeout_ms, err);
     if (!status && !(link->reader = redisReaderCreate()))
         status = kz__fail(err, KZ_NO_MEMORY, "no memory for a connection");
     if (!status) {
@@ -139,6 +166,33 @@ static kz_status connect_link(kz__redis_link *link, kz_error *err)
     return status;
 }
 
+/* Finds the master, if that is up to sentinels. A master that was replaced goes on for a while without knowing it, and
+ * what it grants then is lost: so they are asked again for every exchange that comes a second after the last. */
+static kz_status follow_master(kz__redis_link *link, kz_error *err)
+{
+    int64_t now_ms = kz__wire_now_ms();
+    kz__redis_address *a = &link->address;
+    if (!*a->master || (link->wire.fd >= 0 && now_ms - link->asked_ms < ASK_AGAIN_MS))
+        return KZ_OK;
+    char host[sizeof a->host], port[sizeof a->port];
+    memcpy(host, a->host, sizeof host);
+    memcpy(port, a->port, sizeof port);
+    kz_status status = kz__redis_find_master(a, err);
+    if (status)
+        return status;
+    link->asked_ms = now_ms;
+    if (strcmp(host, a->host) != 0 || strcmp(port, a->port) != 0)
+        disconnect(link);
+    return KZ_OK;
+}
+
+/* It takes no writes, as one that was replaced: the next command asks the sentinels. */
+static bool may_be_replaced(const kz__redis_link *link, const redisReply *reply)
+{
+    return *link->address.master && reply->type == REDIS_REPLY_ERROR &&
+           (strstr(reply->str, "READONLY") || strstr(reply->str, "NOREPLICAS"));
+}
+
 kz_status kz__redis_send(kz__redis_link *link, const kz__redis_args *args, redisReply **reply, kz_error *err)
 {
     /* A connection that answered before may have been closed meanwhile (a restart, its idle timeout): that is worth a
@@ -146,12 +200,16 @@ kz_status kz__redis_send(kz__redis_link *link, const kz__redis_args *args, redis
     for (bool again = link->wire.fd >= 0 && link->spoke;; again = false) {
         if (link->wire.fd >= 0 && kz__wire_is_stale(&link->wire))
             disconnect(link);
-        kz_status status = link->wire.fd >= 0 ? KZ_OK : connect_link(link, err);
+        kz_status status = follow_master(link, err);
+        if (!status && link->wire.fd < 0)
+            status = connect_link(link, err);
         int64_t began_ms = kz__wire_now_ms();
         if (!status)
             status = exchange(link, args, reply, err);
         if (!status) {
             link->spoke = true;
+            if (may_be_replaced(link, *reply))
+                disconnect(link);
             return KZ_OK;
         }
         disconnect(link);

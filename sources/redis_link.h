@@ -11,18 +11,28 @@ typedef struct kz__redis_address {
     char user[128], password[512]; /* empty: none */
     char cacert[512];              /* empty: the system's certificates */
     char name[300];                /* "redis://host:port/db", for messages: never with the password */
+    char sentinels[300];           /* "host:port,host:port", to be asked where the master is; empty: it is at host */
+    char master[64];               /* what they call it */
     unsigned db;
     bool tls, insecure;
     int64_t timeout_ms; /* for connecting, and for each command */
 } kz__redis_address;
 
-/* Reads [//][[user]:password@][host][:port][/db], ?cacert= and ?insecure=. */
+/* Reads [//][[user]:password@][host][:port][/db], ?cacert= and ?insecure=; in a redis+sentinel: URL
+ * [//][[user]:password@]host[:port][,host[:port]...]/master[/db]. */
 kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_ms, kz__redis_address *address,
                                  kz_error *err);
 
+/* The sentinel at `*list`, which is moved on to the next; false after the last. */
+bool kz__redis_sentinel_next(const char **list, kz__redis_address *sentinel);
+
+/* Asks the sentinels in turn for the master, and makes it the host. KZ_UNAVAILABLE: none of them answers. KZ_STORE:
+ * they know no such master, or are no sentinels. */
+kz_status kz__redis_find_master(kz__redis_address *address, kz_error *err);
+
 typedef struct kz__redis_link kz__redis_link;
 
-/* Connects with the first command, and anew after a failure. */
+/* Connects with the first command, and anew after a failure; by way of the sentinels, if there are any. */
 kz_status kz__redis_link_new(kz__redis_link **link, const kz__redis_address *address, kz_error *err);
 
 /* Sends nothing: in a forked child the parent's session goes on. */
@@ -47,5 +57,7 @@ kz_status kz__redis_unexpected(const kz__redis_link *link, const char *what, con
 
 /* "redis://host:port/db" */
 const char *kz__redis_link_name(const kz__redis_link *link);
+
+bool kz__redis_link_has_sentinels(const kz__redis_link *link);
 
 #endif

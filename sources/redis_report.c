@@ -147,7 +147,7 @@ static kz_status count_free(kz__redis *source, const char *service, const kz_lay
 typedef struct durability {
     bool known; /* the server let us ask */
     char appendonly[8], appendfsync[16], policy[32], maxmemory[24];
-    bool cluster, replicas, is_replica;
+    bool cluster, replicas, is_replica, sentinels;
 } durability;
 
 static void copy_setting(const redisReply *reply, const char *name, char *text, size_t room)
@@ -162,7 +162,7 @@ static void copy_setting(const redisReply *reply, const char *name, char *text, 
 /* Not every user may ask for these, and that is no failure: then nothing is known. */
 static kz_status read_durability(kz__redis *source, durability *d, kz_error *err)
 {
-    *d = (durability){.known = true};
+    *d = (durability){.known = true, .sentinels = kz__redis_link_has_sentinels(source->link)};
     struct {
         const char *name;
         char *text;
@@ -215,6 +215,11 @@ static bool judge(const durability *d, char *note, size_t room)
                  d->appendfsync);
     else if (strcmp(d->policy, "noeviction") != 0 && strcmp(d->maxmemory, "0") != 0)
         snprintf(note, room, "maxmemory-policy is %s: leases can be evicted. Set noeviction", d->policy);
+    else if (d->sentinels)
+        snprintf(note, room,
+                 "sentinels watch it, and a failover is asynchronous: it can forget the last leases granted, which is "
+                 "noticed only by those who saw more. Set min-replicas-to-write 1 and min-replicas-max-lag 1 there, so "
+                 "that a master without its replica grants nothing, or use one Redis without failover");
     else if (d->cluster || d->replicas)
         snprintf(note, room,
                  "it has %s: a failover is asynchronous and can forget the last leases granted. Do not "

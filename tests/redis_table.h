@@ -32,7 +32,9 @@ static inline kz_status table_try(redis_table *table, const char *url, const cha
                                  .service = service,
                                  .clock = &kz__machine_clock,
                                  .timeout_ms = timeout_ms};
-    *table = (redis_table){.ops = strncmp(url, "rediss", 6) == 0 ? &kz__source_rediss : &kz__source_redis,
+    *table = (redis_table){.ops = strncmp(url, "rediss", 6) == 0   ? &kz__source_rediss
+                                  : strncmp(url, "redis+", 6) == 0 ? &kz__source_redis_sentinel
+                                                                   : &kz__source_redis,
                            .service = service};
     /* Every table's requests are its own. */
     static uint64_t tables;

@@ -43,9 +43,9 @@ class Service:
     patience_s = 60
 
     def __init__(self, folder):
-        self.folder = os.path.join(folder, type(self).__name__.lower())
-        os.makedirs(self.folder)
         self.port = free_port()
+        self.folder = os.path.join(folder, f"{type(self).__name__.lower()}-{self.port}")
+        os.makedirs(self.folder)
         self.process = None
 
     @classmethod
@@ -112,6 +112,27 @@ class Redis(Service):
             words = [word.encode() for word in words]
             link.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
             return link.recv(65536).decode()
+
+
+class Sentinel(Redis):
+    """Watches one master, which it calls `name`, and promotes a replica by itself when that does not answer."""
+
+    name = "mymaster"
+
+    def __init__(self, folder, master, quorum=1):
+        super().__init__(folder)
+        self.configuration = os.path.join(self.folder, "sentinel.conf")
+        with open(self.configuration, "w", encoding="utf-8") as file:
+            file.write(f"port {self.port}\nbind {LOOPBACK}\ndir {self.folder}\n"
+                       f"sentinel monitor {self.name} {LOOPBACK} {master.port} {quorum}\n"
+                       f"sentinel down-after-milliseconds {self.name} 2000\n"
+                       f"sentinel failover-timeout {self.name} 5000\n")
+
+    def command(self):
+        return [self.program, self.configuration, "--sentinel"]
+
+    def master_port(self):
+        return int(self.ask("SENTINEL", "get-master-addr-by-name", self.name).split("\r\n")[4])
 
 
 class Postgres(Service):

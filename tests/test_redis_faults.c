@@ -101,6 +101,15 @@ static void urls_that_cannot_be_meant_are_refused_without_the_password(void **st
                                        "redis://localhost?cacert=/x",
                                        "rediss://localhost?insecure=maybe",
                                        "redis://localhost?prefx=a",
+                                       "redis+sentinel://localhost",
+                                       "redis+sentinel:///name",
+                                       "redis+sentinel://a,/name",
+                                       "redis+sentinel://a,,b/name",
+                                       "redis+sentinel://a:0/name",
+                                       "redis+sentinel://a/name/two",
+                                       "redis+sentinel://:tell-nobody@a:1x/name",
+                                       "redis+sentinel://:tell-nobody@a,/name",
+                                       "redis+sentinel://a/name?cacert=/x",
                                        "redis://:tell-nobody@localhost:1x"};
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
         redis_table table;
@@ -388,6 +397,24 @@ static void nobody_there_is_told_by_the_first_acquire(void **state)
     table_close(&table);
 }
 
+static void sentinels_of_whom_none_answers_are_all_named(void **state)
+{
+    (void)state;
+    redis_table table;
+    char url[128], list[64];
+    snprintf(list, sizeof list, "127.0.0.1:%d,127.0.0.1:%d", redis_server_free_port(), redis_server_free_port());
+    snprintf(url, sizeof url, "redis+sentinel://:tell-nobody@%s/name/3", list);
+    assert_ok(table_try(&table, url, "default", NULL, 500));
+    assert_status(table_acquire(&table, 1), KZ_UNAVAILABLE);
+    assert_contains(table.err.message, list);
+    assert_null(strstr(table.err.message, "tell"));
+    table_close(&table);
+    /* A server that is no sentinel. */
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/name", server.port);
+    assert_status(table_try(&table, url, "default", NULL, 5000), KZ_STORE);
+    assert_contains(table.err.message, "is it a sentinel");
+}
+
 int main(void)
 {
     if (redis_server_missing()) {
@@ -409,6 +436,7 @@ int main(void)
         cmocka_unit_test_setup(health_says_what_a_careless_server_cannot_promise, flush),
         cmocka_unit_test_setup(a_forked_child_closes_its_copy_and_the_parent_goes_on, flush),
         cmocka_unit_test(nobody_there_is_told_by_the_first_acquire),
+        cmocka_unit_test(sentinels_of_whom_none_answers_are_all_named),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

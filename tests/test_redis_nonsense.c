@@ -76,14 +76,13 @@ static void nonsense_is_a_store_that_cannot_be_used(void **state)
     static const struct {
         const char *replies[4];
         kz_status status;
-        int64_t timeout_ms; /* 0: plenty, for an answer comes */
     } cases[] = {
         {{"HTTP/1.1 400 Bad Request\r\n\r\n"}, KZ_STORE},
         {{":5\r\n"}, KZ_STORE},
         {{"-ERR go away\r\n"}, KZ_STORE},
         {{"-LOADING Redis is loading the dataset in memory\r\n"}, KZ_UNAVAILABLE},
         {{"*1000000000\r\n"}, KZ_STORE},
-        {{"$2000000000\r\nabc"}, KZ_UNAVAILABLE, 150},
+        {{"$2000000000\r\nabc"}, KZ_UNAVAILABLE},
         {{"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"}, KZ_STORE},
         {{INFO INFO}, KZ_STORE},
         {{INFO, ":1\r\n"}, KZ_STORE},
@@ -108,7 +107,9 @@ static void nonsense_is_a_store_that_cannot_be_used(void **state)
         char url[64];
         liar_start(&l, cases[i].replies);
         snprintf(url, sizeof url, "redis://127.0.0.1:%d", l.port);
-        kz_status status = table_try(&table, url, "default", NULL, cases[i].timeout_ms ? cases[i].timeout_ms : 10000);
+        /* Only where nothing more comes is the time waited out. */
+        int64_t timeout_ms = cases[i].status == KZ_UNAVAILABLE ? 150 : 10000;
+        kz_status status = table_try(&table, url, "default", NULL, timeout_ms);
         if (status == KZ_OK) {
             status = table_acquire(&table, 1);
             table_close(&table);
@@ -120,8 +121,58 @@ static void nonsense_is_a_store_that_cannot_be_used(void **state)
     }
 }
 
+static void sentinels_that_answer_nonsense_are_not_believed(void **state)
+{
+    (void)state;
+    static const char *const replies[][2] = {
+        {"*-1\r\n"},
+        {"+OK\r\n"},
+        {":1\r\n"},
+        {"*0\r\n"},
+        {"*2\r\n$1\r\na\r\n:1\r\n"},
+        {"*2\r\n$0\r\n\r\n$1\r\n1\r\n"},
+        {"*2\r\n$1\r\na\r\n$2\r\n1x\r\n"},
+        {"*2\r\n$1\r\na\r\n$9\r\n123456789\r\n"},
+        {"-NOAUTH Authentication required.\r\n"},
+    };
+    for (size_t i = 0; i < sizeof replies / sizeof replies[0]; i++) {
+        liar l;
+        redis_table table;
+        char url[64];
+        liar_start(&l, replies[i]);
+        snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/name", l.port);
+        assert_status(table_try(&table, url, "default", NULL, 10000), KZ_STORE);
+        assert_contains(table.err.message, "the sentinel at 127.0.0.1");
+        if (i == 0)
+            assert_contains(table.err.message, "no master called name");
+        liar_stop(&l);
+    }
+}
+
+static void a_master_that_says_it_is_none_is_not_used(void **state)
+{
+    (void)state;
+    liar master, sentinel;
+    redis_table table;
+    char url[64], reply[64], port[16];
+    liar_start(&master, (const char *const[]){"*3\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n", NULL});
+    snprintf(port, sizeof port, "%d", master.port);
+    snprintf(reply, sizeof reply, "*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(port), port);
+    liar_start(&sentinel, (const char *const[]){reply, NULL});
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/name", sentinel.port);
+    assert_ok(table_try(&table, url, "default", NULL, 10000));
+    assert_status(table_acquire(&table, 1), KZ_UNAVAILABLE);
+    assert_contains(table.err.message, "it is a slave");
+    assert_contains(table.err.message, port);
+    table_close(&table);
+    liar_stop(&sentinel);
+    liar_stop(&master);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nonsense_is_a_store_that_cannot_be_used)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nonsense_is_a_store_that_cannot_be_used),
+                                       cmocka_unit_test(sentinels_that_answer_nonsense_are_not_believed),
+                                       cmocka_unit_test(a_master_that_says_it_is_none_is_not_used)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
