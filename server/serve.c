@@ -37,6 +37,7 @@ static void set_options(const settings *s, kz_options *table, kz_options *ids)
 {
     kz_options_init(table);
     table->log = log_library;
+    table->service = s->service;
     kz_options_init(ids);
     ids->log = log_library;
     ids->service = s->service;
@@ -110,8 +111,7 @@ static int listen_for_requests(app *a)
 static void configured(store_job *job)
 {
     if (job->status)
-        log_event(job->status == KZ_UNSUPPORTED ? LOG_AT_WARNING : LOG_AT_ERROR, "reload", "service",
-                  job->configure.name, "message", job->err.message, NULL);
+        log_event(LOG_AT_ERROR, "reload", "service", job->configure.name, "message", job->err.message, NULL);
     store_job_free(job);
 }
 

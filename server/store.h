@@ -41,7 +41,8 @@ typedef struct store_job {
 store_job *store_job_new(store_kind kind);
 void store_job_free(store_job *job);
 
-/* Each service with settings of its own is opened with them: one that exists with another layout is KZ_MISMATCH. */
+/* Tells the store each service's settings: one that has granted leases with another layout is KZ_MISMATCH. The health
+ * is that of options->service. */
 kz_status store_open(store **s, const char *url, const kz_options *options, const service_settings *services,
                      size_t service_count, kz_error *err);
 /* False: the queue is full (nothing was taken; answer 503 with Retry-After). */

@@ -4,6 +4,7 @@
  * table of the child's own. That table knows nothing of the parent's, so IDs of the two can be equal: memory: is for
  * one process. */
 #include "core/error.h"
+#include "core/find_block.h"
 #include "core/memory_rows.h"
 #include "lib/page.h"
 #include "sources/all.h"
@@ -183,6 +184,41 @@ static kz_status memory_release(void *ctx, const kz_release *release, kz_error *
     status = kz__table_release_signed(&rows, &facts, release, now_ms, err);
     settle(s, &facts, status);
     return leave(source, step_ms, status);
+}
+
+static kz_status change_service(service *s, const kz_service_settings *settings, kz_error *err)
+{
+    kz__service wanted, facts = s->facts;
+    kz_status status = kz__service_with(&facts, settings, &wanted, err);
+    if (status == KZ_OK)
+        status = kz__service_adopt(&facts, &wanted, err);
+    /* Space is made anew before the first grant only: after it the sum cannot change. */
+    if (status == KZ_OK && kz__service_slot_bits(&facts) != kz__service_slot_bits(&s->facts)) {
+        kz__rows rows = kz__memory_rows_use(s->rows);
+        status = kz__table_create(&rows, &facts, err);
+    }
+    facts.generation = shared->generation;
+    settle(s, &facts, status);
+    return status;
+}
+
+static kz_status memory_configure(void *ctx, const kz_service_settings *settings, kz_error *err)
+{
+    memory *source = ctx;
+    const char *name;
+    kz_status status = kz__table_service(&source->params, settings->service, &name, err);
+    if (status || (status = enter(err)))
+        return status;
+    service *s = find_service(name);
+    bool created = !s;
+    if (created)
+        status = add_service(source, name, &s, err);
+    if (status == KZ_OK) {
+        status = change_service(s, settings, err);
+        if (status && created)
+            drop_last_service();
+    }
+    return leave(source, 0, status);
 }
 
 static kz_status memory_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err)
@@ -370,4 +406,5 @@ const kz_source_ops kz__source_memory = {.struct_size = sizeof(kz_source_ops),
                                          .now = memory_now,
                                          .list = memory_list,
                                          .health = memory_health,
+                                         .configure = memory_configure,
                                          .close = memory_close};

@@ -18,6 +18,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "faults"))
 sys.dont_write_bytecode = True
 import test_server as real  # noqa: E402: how a server is started
+from services import Redis  # noqa: E402
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")  # HEAD comes with GET by the rules of HTTP
 WRONG = {  # values that are not of a type
@@ -287,7 +288,7 @@ def rectangles(leases):
         yield twin * size, (twin + 1) * size, lease["fallbackCreated"], lease["fallbackExpired"]
 
 
-class Settings(real.ServerCase):
+class SettingsCase(real.ServerCase):
     def write(self, name, text):
         path = os.path.join(self.folder, name)
         with open(path, "w") as file:
@@ -322,6 +323,8 @@ class Settings(real.ServerCase):
             for b in all_of_them[i + 1:]:
                 self.assertFalse(a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3], (a, b))
 
+
+class ServiceSettings(SettingsCase):
     def test_bits_move_while_leases_are_out(self):
         server = self.serve("--config", self.service("41-14-8@2026-01-01"))
         old = self.acquire(server, 256 * 6) + self.acquire(server)
@@ -360,6 +363,42 @@ class Settings(real.ServerCase):
         self.assertIn("2026-01-01", other.log())
         self.assertNotIn("event=listening", other.log())
 
+    def test_length_and_throughput_count_from_the_next_grant_on(self):
+        server = self.serve("--config", self.service("41-14-8@2026-01-01"))
+        old = self.acquire(server)[0]
+        path = self.service("41-14-8@2026-01-01")
+        with open(path, "a") as file:
+            file.write("max_throughput = 512\nhigh_blocks = yes\n")
+        self.write("kazahana.conf", read(path).replace("10min", "20min"))
+        self.assertNotIn("level=error", self.reload(server))
+        new = self.acquire(server, 512)
+        self.assertEqual([(lease["bitSeq"], lease["expired"] - lease["created"]) for lease in new], [(9, 1200000)])
+        self.assertEqual(old["expired"] - old["created"], 600000)
+        self.assert_problem(server.ask("POST", "/lease", {"serviceId": "s", "throughputPerMs": 513}), 400)
+
+    def test_health_is_of_the_service_that_ids_are_minted_for(self):
+        server = self.serve("--config", self.service("41-10-12@2026-01-01", "service = s\n"))
+        self.assertEqual(server.ask("GET", "/health").json()["components"]["store"]["layout"], "41-10-12@2026-01-01")
+
+
+@unittest.skipIf(Redis.missing(), "redis-server is not installed")
+class ServiceSettingsInRedis(ServiceSettings):
+    def setUp(self):
+        super().setUp()
+        redis = Redis(self.folder).start()
+        self.cleanups.append(redis.kill)
+        self.store = redis.url
+
+    def test_answers_about_several_services_have_one_generation(self):
+        server = self.serve("--config", self.service("41-14-8@2026-01-01"))
+        seen = []
+        for service in ("s", "default", "s", "t", "default"):
+            seen.append(server.ask("POST", "/lease", {"serviceId": service}).json()["generation"])
+            seen.append(server.ask("GET", "/time").json()["generation"])
+        self.assertEqual(seen, sorted(seen))
+
+
+class Settings(SettingsCase):
     def test_tokens_are_read_again(self):
         old, new = real.TOKEN, "a-newer-token-for-this-test-0002"
         tokens = self.write("tokens", old + "\n")
