@@ -24,24 +24,18 @@ static void sample(scrape *s, const char *name, const char *type, const char *he
     http_reply_printf(s->reply, "%s{service=\"%s\"} %.17g\n", name, s->app->settings->service, value);
 }
 
-static int by_service(const void *a, const void *b)
-{
-    return strcmp(((const kz_lease_info *)a)->service, ((const kz_lease_info *)b)->service);
-}
-
-/* Active leases and the age of the oldest, for each service. */
+/* Active leases and the age of the oldest, for each service: they are listed one service after the other. */
 static void write_leases(scrape *s, store_job *job)
 {
     http_reply *reply = s->reply;
     int64_t now_ms = (int64_t)time(NULL) * 1000;
-    if (job->lease_count)
-        qsort(job->leases, job->lease_count, sizeof *job->leases, by_service);
     for (int pass = 0; pass < 2; pass++) {
         const char *name = pass ? "kazahana_lease_age_seconds" : "kazahana_leases_active";
         family(reply, name, "gauge", pass ? "Age of the oldest lease that is held." : "Leases that are held now.");
         for (size_t i = 0, end; i < job->lease_count; i = end) {
             int64_t oldest_ms = now_ms;
-            for (end = i; end < job->lease_count && by_service(&job->leases[i], &job->leases[end]) == 0; end++)
+            for (end = i; end < job->lease_count && strcmp(job->leases[i].service, job->leases[end].service) == 0;
+                 end++)
                 if (job->leases[end].created_ms < oldest_ms)
                     oldest_ms = job->leases[end].created_ms;
             http_reply_printf(reply, "%s{service=\"%s\"} %.17g\n", name, job->leases[i].service,

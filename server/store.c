@@ -69,44 +69,58 @@ static bool collect(void *ctx, const kz_lease_info *info)
         job->leases = grown;
     }
     job->leases[job->lease_count++] = *info;
-    return true;
+    return job->lease_count != job->lease_limit;
 }
 
-typedef struct tried {
-    char names[64][KZ_SERVICE_SIZE];
-    size_t count;
-    uint32_t id;
-} tried;
+typedef struct found {
+    kz_lease_info line;
+    bool any;
+} found;
 
-static bool note_service(void *ctx, const kz_lease_info *info)
+static bool take_one(void *ctx, const kz_lease_info *info)
 {
-    tried *t = ctx;
-    if (info->id != t->id)
-        return true;
-    strcpy(t->names[t->count++], info->service);
-    return t->count < 64;
+    found *f = ctx;
+    f->line = *info;
+    f->any = true;
+    return false;
 }
 
-/* A release that names no service: each that has the node out is tried, and the signature decides. */
+/* The first lease from there on. */
+static kz_status look(store *s, const char *service, uint32_t id, found *f, kz_error *err)
+{
+    f->any = false;
+    return kz_source_list_from(s->source, &(kz_list_from){service, id}, take_one, f, err);
+}
+
+/* A release that names no service: each that has the node out is tried, and the signature decides. A lease that has
+ * ended is not listed, but may have a twin to give back: for that the default is tried first. */
 static kz_status release_somewhere(store *s, store_job *job)
 {
-    tried t = {.id = job->release.id};
-    kz_status status = kz_source_list(s->source, note_service, &t, &job->err);
-    if (status)
-        return status;
+    kz_error err;
+    found next, lease;
     job->release.service = "default";
-    status = kz_source_release(s->source, &job->release, &job->err);
-    for (size_t i = 0; i < t.count && (status == KZ_FORBIDDEN || status == KZ_NOT_FOUND); i++) {
-        kz_error err;
-        job->release.service = t.names[i];
-        kz_status other = kz_source_release(s->source, &job->release, &err);
-        /* A wrong signature says more than no such lease. */
-        if (other == KZ_OK || other == KZ_FORBIDDEN || status == KZ_NOT_FOUND) {
-            status = other;
-            job->err = err;
+    kz_status status = kz_source_release(s->source, &job->release, &job->err);
+    kz_status listed = look(s, "", 0, &next, &err);
+    while (!listed && next.any && (status == KZ_FORBIDDEN || status == KZ_NOT_FOUND)) {
+        char service[KZ_SERVICE_SIZE];
+        strcpy(service, next.line.service);
+        listed = look(s, service, job->release.id, &lease, &err);
+        if (!listed && lease.any && lease.line.id == job->release.id && strcmp(lease.line.service, service) == 0 &&
+            strcmp(service, "default") != 0) {
+            job->release.service = service;
+            kz_status other = kz_source_release(s->source, &job->release, &err);
+            /* A wrong signature says more than no such lease. */
+            if (other == KZ_OK || other == KZ_FORBIDDEN || status == KZ_NOT_FOUND) {
+                status = other;
+                job->err = err;
+            }
         }
+        if (!listed)
+            listed = look(s, service, UINT32_MAX, &next, &err);
     }
-    return status;
+    if (listed)
+        job->err = err;
+    return listed ? listed : status;
 }
 
 static kz_status configure(store *s, const service_settings *service, kz_error *err)
@@ -143,7 +157,8 @@ static void run_job(store *s, store_job *job)
         job->status = kz_source_now(s->source, &job->grant->source_ms, &job->grant->generation, &job->err);
         break;
     case STORE_LIST: {
-        kz_status status = kz_source_list(s->source, collect, job, &job->err);
+        kz_list_from from = {job->service, job->from_id};
+        kz_status status = kz_source_list_from(s->source, &from, collect, job, &job->err);
         job->status = job->status ? job->status : status;
         break;
     }

@@ -19,7 +19,10 @@ typedef enum store_kind {
 /* One request and its answer. The caller owns it until `done` was called, from the store's thread. */
 typedef struct store_job {
     store_kind kind;
-    char service[KZ_SERVICE_SIZE]; /* empty with STORE_RELEASE: every service is tried, the signature decides */
+    /* Empty with STORE_RELEASE: every service is tried, the signature decides. With STORE_LIST: where it begins. */
+    char service[KZ_SERVICE_SIZE];
+    uint32_t from_id;   /* STORE_LIST */
+    size_t lease_limit; /* STORE_LIST: lines wanted; 0: all */
     char holder[KZ_HOLDER_SIZE];
     kz_acquire acquire;
     kz_release release;

@@ -192,6 +192,7 @@ static const char lua_grant[] =
     "  taken[id] = true\n"
     "  row(key, lo, expired, secret)\n"
     "  write('ZADD', LEASES, int(expired), member_of(lo, lo + size, id))\n"
+    "  write('ZADD', NODES, int(id), int(id))\n"
     "  if twin then\n"
     "    local number = (lo + half) / size\n"
     "    key = base .. int(number)\n"

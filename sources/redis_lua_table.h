@@ -9,6 +9,7 @@
  *   <base>lease:last_assigned       the machine ID assigned last
  *   <base>lease:free                sorted set of free ranges "lo:hi", by hi
  *   <base>lease:out, lease:twins    sorted sets of the rows that are out, "lo:hi:node", by end
+ *   <base>lease:nodes               sorted set of the leases' numbers, for listings
  *   <base>lease:request:HEX         the machine IDs that a request got; ends with the leases
  *   <prefix>lease:services          set of all services' names
  *   <prefix>lease:generation        grows with every write to any of them: a server answers for all services at once
@@ -25,7 +26,7 @@ static const char lua_begin[] =
     "-- cluster carry the {tag}. Nothing is written before commit(): Redis does not undo what a failed script has written.\n"
     "-- Numbers stay below 2^53 and are written with %.0f: tostring() would lose digits.\n"
     "local base = string.sub(KEYS[1], 1, -8)\n"
-    "local FREE, LEASES, TWINS = base .. 'free', base .. 'out', base .. 'twins'\n"
+    "local FREE, LEASES, TWINS, NODES = base .. 'free', base .. 'out', base .. 'twins', base .. 'nodes'\n"
     "local GENERATION = string.sub(KEYS[2], 1, -9) .. 'generation'\n"
     "\n"
     "local function int(n) return string.format('%.0f', n) end\n"
@@ -213,6 +214,7 @@ static const char lua_space[] =
     "    if rows[i].set == LEASES then\n"
     "      dropped[node] = true\n"
     "      write('DEL', base .. int(node))\n"
+    "      write('ZREM', NODES, int(node))\n"
     "    else\n"
     "      passed[node] = true\n"
     "      write('DEL', twin_key(node, lo))\n"
@@ -316,29 +318,20 @@ static const char lua_adopt[] =
 
 /* A page of the leases that are held. */
 static const char lua_list[] =
-    "-- ARGV: service, the end to go on from, how many with that end were listed before. Up to 64 leases that are held.\n"
+    "-- ARGV: service, the number to begin at, how many to look at. Where to go on ('' at the end), then the leases.\n"
     "local s, refusal = read_service(ARGV[1])\n"
     "if refusal then return refusal end\n"
-    "if not s then return {'OK', ARGV[2], '0', '0'} end\n"
-    "local from, skip = num(ARGV[2], 'from'), num(ARGV[3], 'skip')\n"
-    "if from <= now then from, skip = now + 1, 0 end\n"
-    "local flat = redis.call('ZRANGEBYSCORE', LEASES, int(from), '+inf', 'WITHSCORES', 'LIMIT', skip, 64)\n"
-    "local out = {'OK', int(from), int(skip), int(#flat / 2)}\n"
-    "for i = 1, #flat, 2 do\n"
-    "  local ends, id = num(flat[i + 1], 'out'), num(string.match(flat[i], '(%d+)$'), 'out')\n"
-    "  if ends == from then skip = skip + 1 else from, skip = ends, 1 end\n"
-    "  local h = redis.call('HMGET', base .. int(id), 'createdAt', 'expired', 'holder', 'released', 'bitId', 'secret', 'lo')\n"
-    "  if h[4] == '0' then\n"
-    "    local twin = twin_key(id + 2 ^ (num(h[5], 'bitId') - 1), num(h[7], 'lo') + 2 ^ (s.node + s.seq - 1))\n"
+    "local page, out = num(ARGV[3], 'page'), {'OK', ''}\n"
+    "local ids = s and redis.call('ZRANGEBYSCORE', NODES, ARGV[2], '+inf', 'LIMIT', 0, page) or {}\n"
+    "for _, id in ipairs(ids) do\n"
+    "  local h = redis.call('HMGET', base .. id, 'createdAt', 'expired', 'holder', 'released', 'bitId', 'secret', 'lo')\n"
+    "  if h[4] == '0' and num(h[2], 'expired') > now then\n"
+    "    local twin = twin_key(num(id, 'nodes') + 2 ^ (num(h[5], 'bitId') - 1), num(h[7], 'lo') + 2 ^ (s.node + s.seq - 1))\n"
     "    twin = redis.call('HMGET', twin, 'secret', 'expired')\n"
-    "    out[#out + 1] = int(id)\n"
-    "    out[#out + 1] = h[1]\n"
-    "    out[#out + 1] = h[2]\n"
-    "    out[#out + 1] = twin[1] == h[6] and twin[2] or h[2]\n"
-    "    out[#out + 1] = h[3]\n"
+    "    for _, text in ipairs({id, h[1], h[2], twin[1] == h[6] and twin[2] or h[2], h[3]}) do out[#out + 1] = text end\n"
     "  end\n"
     "end\n"
-    "out[2], out[3] = int(from), int(skip)\n"
+    "if #ids == page then out[2] = int(num(ids[page], 'nodes') + 1) end\n"
     "return out\n";
 
 /* clang-format on */

@@ -70,7 +70,7 @@ void kz__redis_opening_fill(const kz__redis *source, const kz__redis_seen *seen,
 kz_status kz__redis_slots_check(const kz_layout *layout, kz_error *err);
 
 kz_status kz__redis_acquire(void *source, const kz_acquire *request, kz_grant *grant, kz_error *err);
-kz_status kz__redis_list(void *source, kz_lease_visit visit, void *ctx, kz_error *err);
+kz_status kz__redis_list(void *source, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err);
 kz_status kz__redis_configure(void *source, const kz_service_settings *settings, kz_error *err);
 kz_status kz__redis_health(void *source, const char *service, kz_source_health *health, kz_error *err);
 

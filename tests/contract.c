@@ -499,7 +499,7 @@ static void the_list_and_the_health_show_what_is_out(void **state)
     kz_lease a = grant_one(t, source), b = grant_one(t, source), c = grant_one(t, source);
     assert_ok(release(t, source, &b));
     listing l = {.service = t->service};
-    assert_ok(t->kind->ops->list(source, collect, &l, &t->err));
+    assert_ok(t->kind->ops->list(source, NULL, collect, &l, &t->err));
     assert_int_equal(l.count, 2);
     assert_int_equal(l.infos[0].id, a.id);
     assert_int_equal(l.infos[1].id, c.id);
@@ -514,12 +514,81 @@ static void the_list_and_the_health_show_what_is_out(void **state)
     if (t->kind->injected_clock) {
         pass(2001);
         l.count = 0;
-        assert_ok(t->kind->ops->list(source, collect, &l, &t->err));
+        assert_ok(t->kind->ops->list(source, NULL, collect, &l, &t->err));
         assert_int_equal(l.count, 0);
         assert_ok(t->kind->ops->health(source, t->service, &health, &t->err));
         assert_int_equal(health.leases_out, 0);
         assert_int_equal(health.nodes_free, 8);
     }
+    discard(t, source);
+}
+
+typedef struct pages {
+    const char *services[2]; /* of this test; the process's own table has others' lines too */
+    size_t count, enough;
+    kz_lease_info lines[128];
+} pages;
+
+static bool turn(void *ctx, const kz_lease_info *info)
+{
+    pages *p = ctx;
+    if (strcmp(info->service, p->services[0]) != 0 && strcmp(info->service, p->services[1]) != 0)
+        return true;
+    assert_in_range(p->count, 0, sizeof p->lines / sizeof p->lines[0] - 1);
+    p->lines[p->count++] = *info;
+    return p->count < p->enough;
+}
+
+static void list_from(table *t, void *source, const char *service, uint32_t id, size_t enough, pages *p)
+{
+    p->count = 0;
+    p->enough = enough;
+    if (t->kind->ops->list(source, &(kz_list_from){service, id}, turn, p, &t->err))
+        fail_msg("%s", t->err.message);
+}
+
+static void a_listing_is_in_order_and_begins_where_it_is_told(void **state)
+{
+    (void)state;
+    table *t = table_of("41-8-6@2026-01-01");
+    void *source = open_with(t, "?lease=1h");
+    char other[KZ_SERVICE_SIZE + 8];
+    snprintf(other, sizeof other, "%s.b", t->service);
+    static pages p;
+    p.services[0] = t->service;
+    p.services[1] = other;
+    /* More than are read at once; two of them are given back. */
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(grant_one(t, source).id, i);
+    kz_lease last = t->grant.leases[0];
+    assert_ok(release(t, source, &last));
+    kz_acquire request = request_of(t, 128);
+    request.service = other;
+    assert_ok(t->kind->ops->acquire(source, &request, &t->grant, &t->err));
+    assert_int_equal(t->grant.count, 2);
+
+    list_from(t, source, t->service, 0, 128, &p);
+    assert_int_equal(p.count, 101);
+    for (uint32_t i = 0; i < 99; i++) {
+        assert_string_equal(p.lines[i].service, t->service);
+        assert_int_equal(p.lines[i].id, i);
+    }
+    assert_string_equal(p.lines[99].service, other);
+    assert_string_equal(p.lines[100].service, other);
+    list_from(t, source, t->service, 42, 5, &p);
+    assert_int_equal(p.count, 5);
+    assert_int_equal(p.lines[0].id, 42);
+    assert_int_equal(p.lines[4].id, 46);
+    list_from(t, source, t->service, 99, 1, &p);
+    assert_string_equal(p.lines[0].service, other);
+    assert_int_equal(p.lines[0].id, 0);
+    list_from(t, source, other, 1, 128, &p);
+    assert_int_equal(p.count, 1);
+    assert_int_equal(p.lines[0].id, 1);
+    list_from(t, source, other, UINT32_MAX, 128, &p);
+    assert_int_equal(p.count, 0);
+    list_from(t, source, "", 0, 128, &p);
+    assert_int_equal(p.count, 101);
     discard(t, source);
 }
 
@@ -656,6 +725,12 @@ static void bits_move_while_leases_are_out_and_nothing_overlaps(void **state)
     held[count++] = grant_one(t, source);
     assert_ok(configure(t, source, "41-6-8@2026-01-01", (kz_service_settings){0}));
     grant_the_rest(t, source, held, &count, sizeof held / sizeof held[0]);
+    static pages p;
+    p.services[0] = p.services[1] = t->service;
+    list_from(t, source, t->service, 0, 128, &p);
+    assert_int_equal(p.count, count);
+    for (size_t i = 1; i < p.count; i++)
+        assert_true(p.lines[i - 1].id < p.lines[i].id);
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < i; k++)
             if (blocks_meet(&held[i], &held[k]))
@@ -683,6 +758,7 @@ int contract_run(const contract_kind *kind)
         cmocka_unit_test(a_service_in_the_url_is_the_opener_s),
         cmocka_unit_test(parameters_are_checked),
         cmocka_unit_test(the_list_and_the_health_show_what_is_out),
+        cmocka_unit_test(a_listing_is_in_order_and_begins_where_it_is_told),
         cmocka_unit_test(settings_make_a_service_and_count_from_the_next_grant_on),
         cmocka_unit_test(a_layout_may_change_until_a_lease_was_granted),
         cmocka_unit_test(bits_move_while_leases_are_out_and_nothing_overlaps),

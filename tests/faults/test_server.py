@@ -307,6 +307,16 @@ class Leases(ServerCase):
             self.assertEqual(self.release(server, lease, self.now_ms(server)).status, 204)
             self.assert_problem(self.release(server, lease, self.now_ms(server)), 404)
 
+    def test_a_release_without_a_service_finds_the_one_that_signed(self):
+        server = self.serve()
+        leases = {name: self.acquire(server, serviceId=name)["leases"][0] for name in ("zoo", "bar", "foo")}
+        self.assertEqual({lease["id"] for lease in leases.values()}, {0})
+        self.assert_problem(self.release(server, {"id": 0, "secret": "x"}, self.now_ms(server)), 403)
+        for name in ("foo", "zoo", "bar"):
+            self.assertEqual(self.release(server, leases.pop(name), self.now_ms(server)).status, 204)
+            left = {row["service"] for row in server.ask("GET", "/leases").json()["leases"]} - {"default"}
+            self.assertEqual(left, set(leases))
+
     def test_the_table_is_told_in_pages(self):
         server = self.serve()
         taken = self.acquire(server, throughputPerMs=256 * 25)["leases"]
@@ -320,8 +330,14 @@ class Leases(ServerCase):
             if after is None:
                 break
         self.assertIsNone(after)
-        self.assertEqual(len(seen), len(set(seen)))
+        self.assertEqual(seen, sorted(set(seen)))
         self.assertTrue({("default", lease["id"]) for lease in taken} <= set(seen))
+        # A full page may be the last; a service's name stands for its first lease.
+        for query, lines in (("limit=%d" % len(seen), len(seen)), ("after=default", len(seen)), ("after=e", 0)):
+            page = server.ask("GET", "/leases?" + query).json()
+            self.assertEqual((len(page["leases"]), page["next"]), (lines, None), query)
+        for query in ("limit=0", "limit=1001", "limit=x", "after=default:x", "after=default:", "after=a:-1"):
+            self.assert_problem(server.ask("GET", "/leases?" + query), 400)
 
     def test_a_wrong_release_changes_nothing(self):
         server = self.serve()
