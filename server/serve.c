@@ -82,11 +82,13 @@ static int listen_for_requests(app *a)
     if (!settings_listen(s->listen, host, &port, message))
         return fail("listen", message);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    a->loops = s->loops ? s->loops : cores > 0 ? (unsigned)cores : 1;
+    a->counts = calloc(a->loops, sizeof *a->counts);
+    if (!a->counts)
+        return fail("start", "out of memory");
     http_settings http = {.address = host,
                           .port = port,
-                          .loops = s->loops    ? s->loops
-                                   : cores > 0 ? (unsigned)cores
-                                               : 1,
+                          .loops = a->loops,
                           .connections_max = s->connections_max,
                           .request_ms = s->request_ms,
                           .idle_ms = s->idle_ms,
@@ -213,6 +215,7 @@ int serve(settings *s)
     store_close(a->store);
     tokens_free(a->tokens);
     pthread_rwlock_destroy(&a->reload_lock);
+    free(a->counts);
     free(a);
     return result;
 }

@@ -70,12 +70,15 @@ static inline void *answer_later(void *unused)
     return NULL;
 }
 
+#define HANDLED 7
+
 /* /now?X answers X; /later?X answers X from another thread; /big?N answers N bytes; anything else its body. */
 static inline http_outcome handle(void *app, const http_request *request, http_reply *reply)
 {
     (void)app;
     http_text path = request->path, query = request->query;
     http_reply_type(reply, "text/plain");
+    http_reply_tag(reply, HANDLED);
     if (path.length == 4 && memcmp(path.at, "/now", 4) == 0) {
         http_reply_write(reply, query.at, query.length);
     } else if (path.length == 4 && memcmp(path.at, "/big", 4) == 0) {
@@ -96,12 +99,12 @@ static inline http_outcome handle(void *app, const http_request *request, http_r
     return HTTP_DONE;
 }
 
-static inline void observe(void *app, const http_request *request, int status, int64_t ns)
+static inline void observe(void *app, unsigned loop, unsigned tag, int status, int64_t ns)
 {
-    (void)app, (void)status;
+    (void)app, (void)loop, (void)status;
     if (ns < 0)
         abort();
-    atomic_fetch_add(request ? &observed_answers : &observed_refusals, 1);
+    atomic_fetch_add(tag == HANDLED ? &observed_answers : &observed_refusals, 1);
 }
 
 typedef struct fixture {

@@ -119,7 +119,7 @@ class Described(real.ServerCase):
 
     def test_nothing_is_there_that_it_does_not_describe(self):
         # The server counts by route, so its metrics name every one of them.
-        routes = set(re.findall(r'^kazahana_http_requests_total\{route="([^"]+)"', self.metrics(), re.M)) - {"none"}
+        routes = set(re.findall(r'^kazahana_http_requests_total\{.*\broute="([^"]+)"', self.metrics(), re.M)) - {"none"}
         self.assertEqual(routes, set(self.api["paths"]))
 
     def metrics(self):
@@ -257,6 +257,38 @@ class Metrics(real.ServerCase):
             ["promtool", "check", "metrics"], input=self.text, capture_output=True, text=True, timeout=30
         )
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def counted(self, text):
+        """Requests by method, route and class of status."""
+        pattern = r'^kazahana_http_requests_total\{method="(.+)",route="(.+)",status="(.+)"\} (\d+)$'
+        return {found[:3]: int(found[3]) for found in re.findall(pattern, text, re.M)}
+
+    def test_requests_are_counted_by_method_route_and_class(self):
+        before = self.counted(self.text)
+        self.assertEqual(before["GET", "/id", "2xx"], 1)
+        self.assertEqual(before["POST", "/lease", "2xx"], 1)
+        self.assertEqual(before["other", "none", "4xx"], 1)
+        for method, path in (
+            ("HEAD", "/id"), ("GET", "/ids"), ("DELETE", "/lease/x"), ("PUT", "/id"), ("GET", "/decode/7"),
+        ):
+            self.server.ask(method, path)
+        for i in range(20):
+            self.server.ask("GET", "/nowhere/%d" % i)
+        text = self.server.ask("GET", "/metrics").body.decode()
+        after = self.counted(text)
+        self.assertEqual(
+            {name: count - before[name] for name, count in after.items() if count != before[name]},
+            {
+                ("GET", "/id", "2xx"): 1, ("GET", "/ids", "4xx"): 1, ("DELETE", "/lease/{id}", "4xx"): 1,
+                ("GET", "/decode/{id}", "2xx"): 1, ("other", "none", "4xx"): 21, ("GET", "/metrics", "2xx"): 1,
+            },
+        )
+        # Whatever is asked for, there are no more of them; and each histogram has as many as were counted.
+        self.assertEqual(len(re.findall("^kazahana_http", text, re.M)), len(re.findall("^kazahana_http", self.text, re.M)))
+        for method, route, count in re.findall(
+            r'^kazahana_http_request_seconds_count\{method="(.+)",route="(.+)"\} (\d+)$', text, re.M
+        ):
+            self.assertEqual(int(count), sum(n for name, n in after.items() if name[:2] == (method, route)))
 
     @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
     def test_the_alerts_are_rules(self):
