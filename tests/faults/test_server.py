@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The real server under real clients: what it answers, and what happens when it is killed, stopped, flooded or alone.
 
-    KAZAHANA=build/kazahana tests/faults/test_server.py
+    KAZAHANA=build/kazahana HTTP_LOAD=build/bench/http_load tests/faults/test_server.py
 """
 
 import hashlib
@@ -26,6 +26,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from services import Redis, free_port  # noqa: E402
 
 PROGRAM = os.path.abspath(os.environ.get("KAZAHANA", "build/kazahana"))
+LOAD = os.path.abspath(os.environ.get("HTTP_LOAD", "build/bench/http_load"))
 TOKEN = "a-token-for-this-test-only-0001"
 EPOCH_2024_MS = 1704067200000
 
@@ -209,6 +210,16 @@ def sign(secret, node, timestamp_ms):
 
 
 class Ids(ServerCase):
+    def test_64_connections_on_two_loops_get_no_id_twice(self):
+        # The load looks at every answer: a 200, above the one before on its connection, and equal to no other.
+        server = self.serve("--loops", "2", "--throughput", "2048:4096")
+        done = subprocess.run(
+            [LOAD, "--ids", "--connections", "64", "--seconds", "10", str(server.port)],
+            env=environment(), capture_output=True, text=True, timeout=120,
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertGreater(int(done.stdout), 640)
+
     def test_ids_are_unique_over_all_threads(self):
         server = self.serve()
 
