@@ -254,7 +254,7 @@ class Metrics(real.ServerCase):
     @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
     def test_promtool_finds_nothing(self):
         done = subprocess.run(
-            ["promtool", "check", "metrics"], input=self.text, capture_output=True, text=True, timeout=30
+            ["promtool", "check", "metrics"], input=self.text, capture_output=True, text=True, timeout=real.PATIENCE_S
         )
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
@@ -293,7 +293,7 @@ class Metrics(real.ServerCase):
     @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
     def test_the_alerts_are_rules(self):
         alerts = os.path.join(ROOT, "deploy", "alerts.yml")
-        done = subprocess.run(["promtool", "check", "rules", alerts], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["promtool", "check", "rules", alerts], capture_output=True, text=True, timeout=real.PATIENCE_S)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_what_alerts_and_dashboard_name_is_there(self):
@@ -332,7 +332,7 @@ class SettingsCase(real.ServerCase):
         """Sends SIGHUP, waits until it was heeded; what was logged meanwhile."""
         before = len(server.log())
         server.process.send_signal(signal.SIGHUP)
-        until = time.monotonic() + 20
+        until = time.monotonic() + real.PATIENCE_S
         while time.monotonic() < until:
             if re.search(r"event=reloaded|level=error event=reload\b", server.log()[before:]):
                 server.ask("GET", "/time")  # behind the services in the store's queue
@@ -390,7 +390,7 @@ class ServiceSettings(SettingsCase):
         self.assert_apart(old + new)
         # Nor does a server start on it.
         other = self.serve("--config", self.service("41-14-8@2025-01-01"), wait=False)
-        self.assertEqual(other.wait(20), 1)
+        self.assertEqual(other.wait(real.PATIENCE_S), 1)
         self.assertIn("2025-01-01", other.log())
         self.assertIn("2026-01-01", other.log())
         self.assertNotIn("event=listening", other.log())
@@ -473,7 +473,7 @@ class Settings(SettingsCase):
     def check_config(self, text, *arguments):
         return subprocess.run(
             [real.PROGRAM, "serve", "--config", self.write("checked.conf", text), "--check-config", *arguments],
-            env=real.environment(), capture_output=True, text=True, timeout=20,
+            env=real.environment(), capture_output=True, text=True, timeout=real.PATIENCE_S,
         )
 
     def test_settings_are_checked_without_starting(self):
