@@ -16,7 +16,7 @@ static bool take(void *ctx, const kz_lease_info *info)
     struct reading *reading = ctx;
     struct lease_rows *rows = &reading->rows;
     if (reading->service && strcmp(reading->service, info->service) != 0)
-        return true;
+        return false; /* they come service by service, beginning with this one */
     if (rows->count == rows->room) {
         size_t room = rows->room ? 2 * rows->room : 64;
         kz_lease_info *grown = realloc(rows->rows, room * sizeof *grown);
@@ -31,22 +31,12 @@ static bool take(void *ctx, const kz_lease_info *info)
     return true;
 }
 
-static int compare(const void *one, const void *other)
-{
-    const kz_lease_info *a = one, *b = other;
-    int by_service = strcmp(a->service, b->service);
-    if (by_service)
-        return by_service;
-    if (a->id != b->id)
-        return a->id < b->id ? -1 : 1;
-    return (a->created_ms > b->created_ms) - (a->created_ms < b->created_ms);
-}
-
 kz_status lease_rows_read(struct lease_rows *rows, kz_source *source, const char *service, kz_error *err)
 {
     struct reading reading = {.service = service};
     uint64_t generation;
-    kz_status status = kz_source_list(source, take, &reading, err);
+    kz_list_from from = {.service = service ? service : ""};
+    kz_status status = kz_source_list_from(source, &from, take, &reading, err);
     if (status == KZ_OK && reading.out_of_memory) {
         status = err->status = KZ_NO_MEMORY;
         snprintf(err->message, sizeof err->message, "no memory for more than %zu leases", reading.rows.count);
@@ -57,8 +47,6 @@ kz_status lease_rows_read(struct lease_rows *rows, kz_source *source, const char
         lease_rows_free(&reading.rows);
         return status;
     }
-    if (reading.rows.count)
-        qsort(reading.rows.rows, reading.rows.count, sizeof *reading.rows.rows, compare);
     lease_rows_free(rows);
     *rows = reading.rows;
     return KZ_OK;

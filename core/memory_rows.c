@@ -1,4 +1,4 @@
-/* The rows of one service of a lease table, in memory: chains by hash, a heap by end, free ranges in order.
+/* The rows of one service of a lease table, in memory: chains by hash, a heap by end, leases and free ranges in order.
  *
  * Every write notes how it is undone. A rollback needs no memory: nothing shrinks before the commit. */
 #include "core/memory_rows.h"
@@ -9,13 +9,15 @@
 
 #define NONE         UINT32_MAX
 #define ROOM_AT_ONCE 64
+#define LEVELS       8
 
 enum { BY_LO, BY_NODE, BY_REQUEST, CHAINS };
 
 typedef struct entry {
     kz__row row;
     uint32_t next[CHAINS]; /* in its chain; next[BY_LO] also chains unused entries */
-    uint32_t heap_at;      /* NONE: not out */
+    uint32_t higher[LEVELS];
+    uint32_t heap_at; /* NONE: not out */
 } entry;
 
 typedef enum undo_kind { UNDO_FREE_ADD, UNDO_FREE_REMOVE, UNDO_OUT_ADD, UNDO_OUT_REMOVE, UNDO_OUT_UPDATE } undo_kind;
@@ -36,7 +38,8 @@ struct kz__memory_rows {
     size_t buckets;
     uint32_t *heap; /* entries by (end, lo) */
     size_t heap_count;
-    kz__range *ranges; /* free, in order */
+    uint32_t numbered[LEVELS]; /* leases by number: a skip list */
+    kz__range *ranges;         /* free, in order */
     size_t range_count, range_room;
     undo *undos;
     size_t undo_count, undo_room;
@@ -136,9 +139,48 @@ static void heap_settle(kz__memory_rows *m, uint32_t at)
     heap_put(m, place, at);
 }
 
+/* A number is always on the same levels: one in four of each is on the next too. */
+static int levels_of(uint32_t node)
+{
+    return 1 + __builtin_ctzll(mix(node) | UINT64_C(1) << (2 * LEVELS - 1)) / 2;
+}
+
+/* On each level the link to the first lease whose number is `node` or above. */
+static void numbered_from(kz__memory_rows *m, uint32_t node, uint32_t *links[static LEVELS])
+{
+    uint32_t *at = m->numbered;
+    for (int level = LEVELS - 1; level >= 0; level--) {
+        while (at[level] != NONE && m->entries[at[level]].row.node < node)
+            at = m->entries[at[level]].higher;
+        links[level] = &at[level];
+    }
+}
+
+static void number_in(kz__memory_rows *m, uint32_t at)
+{
+    entry *e = &m->entries[at];
+    uint32_t *links[LEVELS];
+    numbered_from(m, e->row.node, links);
+    for (int level = 0; level < levels_of(e->row.node); level++) {
+        e->higher[level] = *links[level];
+        *links[level] = at;
+    }
+}
+
+static void number_out(kz__memory_rows *m, uint32_t at)
+{
+    const entry *e = &m->entries[at];
+    uint32_t *links[LEVELS];
+    numbered_from(m, e->row.node, links);
+    for (int level = 0; level < levels_of(e->row.node); level++)
+        *links[level] = e->higher[level];
+}
+
 static void link_entry(kz__memory_rows *m, uint32_t at)
 {
     chain_in(m, at);
+    if (!is_twin(&m->entries[at].row))
+        number_in(m, at);
     heap_put(m, m->heap_count++, at);
     heap_settle(m, at);
 }
@@ -146,6 +188,8 @@ static void link_entry(kz__memory_rows *m, uint32_t at)
 static void unlink_entry(kz__memory_rows *m, uint32_t at)
 {
     chain_out(m, at);
+    if (!is_twin(&m->entries[at].row))
+        number_out(m, at);
     size_t place = m->entries[at].heap_at;
     uint32_t last = m->heap[--m->heap_count];
     if (last != at) {
@@ -414,8 +458,10 @@ void kz__memory_rows_rollback(kz__memory_rows *m)
 kz__memory_rows *kz__memory_rows_new(void)
 {
     kz__memory_rows *m = calloc(1, sizeof *m);
-    if (m)
-        m->unused = NONE;
+    if (!m)
+        return NULL;
+    m->unused = NONE;
+    memset(m->numbered, 0xff, sizeof m->numbered);
     return m;
 }
 
@@ -445,6 +491,13 @@ kz__rows kz__memory_rows_use(kz__memory_rows *memory)
                       .out_add = out_add,
                       .out_update = out_update,
                       .out_remove = out_remove};
+}
+
+const kz__row *kz__memory_rows_from(kz__memory_rows *memory, uint32_t node)
+{
+    uint32_t *links[LEVELS];
+    numbered_from(memory, node, links);
+    return *links[0] == NONE ? NULL : &memory->entries[*links[0]].row;
 }
 
 const kz__row *kz__memory_rows_each(const kz__memory_rows *memory, size_t *at)

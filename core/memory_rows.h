@@ -17,6 +17,9 @@ kz__rows kz__memory_rows_use(kz__memory_rows *memory);
 void kz__memory_rows_commit(kz__memory_rows *memory);
 void kz__memory_rows_rollback(kz__memory_rows *memory);
 
+/* The lease with the lowest number from `node` on; NULL: there is none. Twins do not count. */
+const kz__row *kz__memory_rows_from(kz__memory_rows *memory, uint32_t node);
+
 /* The rows that are out, in no order: *at is 0 for the first, NULL comes after the last. */
 const kz__row *kz__memory_rows_each(const kz__memory_rows *memory, size_t *at);
 

@@ -545,6 +545,13 @@ typedef struct kz_lease_info {
 /* Called for each line; false ends the listing. */
 typedef bool (*kz_lease_visit)(void *ctx, const kz_lease_info *info);
 
+/* Where a listing begins: at this line, or where it would stand. Lines are in the order of service (byte by byte) and
+ * id, so the next page begins at the last line's id + 1. */
+typedef struct kz_list_from {
+    const char *service;
+    uint32_t id;
+} kz_list_from;
+
 /* What a source knows about itself, for doctor and health. */
 typedef struct kz_source_health {
     int64_t source_ms;
@@ -603,7 +610,8 @@ typedef struct kz_source_ops {
     kz_status (*acquire)(void *source, const kz_acquire *request, kz_grant *grant, kz_error *err);
     kz_status (*release)(void *source, const kz_release *release, kz_error *err);
     kz_status (*now)(void *source, int64_t *source_ms, uint64_t *generation, kz_error *err);
-    kz_status (*list)(void *source, kz_lease_visit visit, void *ctx, kz_error *err);
+    /* `from` may be NULL: from the first line on. What comes before it costs nothing, if the source can help it. */
+    kz_status (*list)(void *source, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err);
     kz_status (*health)(void *source, const char *service, kz_source_health *health, kz_error *err);
     /* Acquires and releases between the two are made durable together, by the second: their answers count only if that
      * gives KZ_OK. Both or neither; without them each call stands by itself. */
@@ -647,8 +655,11 @@ KZ_API KZ_MUST_CHECK kz_status kz_source_configure(kz_source *source, const kz_s
 /* Its time. An answered time is one that it will not go behind again. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation,
                                              kz_error *err);
-/* The leases that are out, service by service; without secrets. */
+/* The leases that are out, in the order of service and id, without secrets. Whoever wants a page ends it by returning
+ * false, and goes on with kz_source_list_from. It is no snapshot: what comes and goes meanwhile may be seen or not. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_list(kz_source *source, kz_lease_visit visit, void *ctx, kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_source_list_from(kz_source *source, const kz_list_from *from, kz_lease_visit visit,
+                                                   void *ctx, kz_error *err);
 /* Of the service that the options or the URL name. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_health_get(kz_source *source, kz_source_health *health, kz_error *err);
 /* Its URL, the default's if none was given. It may hold a password: do not show it as it is. */

@@ -211,11 +211,35 @@ kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generat
     return source->ops->now(source->handle, source_ms, generation, err);
 }
 
-kz_status kz_source_list(kz_source *source, kz_lease_visit visit, void *ctx, kz_error *err)
+typedef struct listing {
+    const kz_list_from *from;
+    kz_lease_visit visit;
+    void *ctx;
+} listing;
+
+/* For sources that can only begin at the beginning. */
+static bool visit_from(void *ctx, const kz_lease_info *info)
+{
+    const listing *l = ctx;
+    int order = strcmp(info->service, l->from->service);
+    if (order < 0 || (order == 0 && info->id < l->from->id))
+        return true;
+    return l->visit(l->ctx, info);
+}
+
+kz_status kz_source_list_from(kz_source *source, const kz_list_from *from, kz_lease_visit visit, void *ctx,
+                              kz_error *err)
 {
     if (!source->ops->list)
         return lacks(source, "table of leases", err);
-    return source->ops->list(source->handle, visit, ctx, err);
+    if (!from)
+        return source->ops->list(source->handle, NULL, visit, ctx, err);
+    return source->ops->list(source->handle, from, visit_from, &(listing){from, visit, ctx}, err);
+}
+
+kz_status kz_source_list(kz_source *source, kz_lease_visit visit, void *ctx, kz_error *err)
+{
+    return kz_source_list_from(source, NULL, visit, ctx, err);
 }
 
 kz_status kz_source_health_get(kz_source *source, kz_source_health *health, kz_error *err)

@@ -7,44 +7,44 @@
 #include <string.h>
 
 typedef struct route {
-    const char *method, *path;
+    const char *method;
+    http_text path;    /* without what follows */
+    const char *label; /* as the description has it */
     http_outcome (*handle)(call *c);
     bool has_rest; /* something follows the path: /decode/{id} */
     bool wants_token;
 } route;
 
-static const route routes[ROUTE_NONE] = {
-    [ROUTE_ID] = {"GET", "/id", get_id, false, false},
-    [ROUTE_IDS] = {"GET", "/ids", get_ids, false, false},
-    [ROUTE_DECODE] = {"GET", "/decode/", get_decode, true, false},
-    [ROUTE_ACQUIRE] = {"POST", "/lease", post_lease, false, true},
-    [ROUTE_RELEASE] = {"DELETE", "/lease/", delete_lease, true, true},
-    [ROUTE_LEASES] = {"GET", "/leases", get_leases, false, true},
-    [ROUTE_TIME] = {"GET", "/time", get_time, false, false},
-    [ROUTE_HEALTH] = {"GET", "/health", get_health, false, false},
-    [ROUTE_LIVE] = {"GET", "/health/live", get_live, false, false},
-    [ROUTE_READY] = {"GET", "/health/ready", get_health, false, false},
-    [ROUTE_METRICS] = {"GET", "/metrics", get_metrics, false, false},
-    [ROUTE_OPENAPI] = {"GET", "/openapi.json", get_openapi, false, false},
+#define PATH(text)           {text, sizeof(text) - 1}, text
+#define PATH_AND(text, rest) {text, sizeof(text) - 1}, text rest
+
+static const route routes[ROUTES] = {
+    [ROUTE_NONE] = {.method = "other", .label = "none"},
+    [ROUTE_ID] = {"GET", PATH("/id"), get_id, false, false},
+    [ROUTE_IDS] = {"GET", PATH("/ids"), get_ids, false, false},
+    [ROUTE_DECODE] = {"GET", PATH_AND("/decode/", "{id}"), get_decode, true, false},
+    [ROUTE_ACQUIRE] = {"POST", PATH("/lease"), post_lease, false, true},
+    [ROUTE_RELEASE] = {"DELETE", PATH_AND("/lease/", "{id}"), delete_lease, true, true},
+    [ROUTE_LEASES] = {"GET", PATH("/leases"), get_leases, false, true},
+    [ROUTE_TIME] = {"GET", PATH("/time"), get_time, false, false},
+    [ROUTE_HEALTH] = {"GET", PATH("/health"), get_health, false, false},
+    [ROUTE_LIVE] = {"GET", PATH("/health/live"), get_live, false, false},
+    [ROUTE_READY] = {"GET", PATH("/health/ready"), get_health, false, false},
+    [ROUTE_METRICS] = {"GET", PATH("/metrics"), get_metrics, false, false},
+    [ROUTE_OPENAPI] = {"GET", PATH("/openapi.json"), get_openapi, false, false},
 };
 
-const char *const route_labels[ROUTES] = {
-    [ROUTE_ID] = "/id",
-    [ROUTE_IDS] = "/ids",
-    [ROUTE_DECODE] = "/decode/{id}",
-    [ROUTE_ACQUIRE] = "/lease",
-    [ROUTE_RELEASE] = "/lease/{id}",
-    [ROUTE_LEASES] = "/leases",
-    [ROUTE_TIME] = "/time",
-    [ROUTE_HEALTH] = "/health",
-    [ROUTE_LIVE] = "/health/live",
-    [ROUTE_READY] = "/health/ready",
-    [ROUTE_METRICS] = "/metrics",
-    [ROUTE_OPENAPI] = "/openapi.json",
-    [ROUTE_NONE] = "none",
-};
+const char *route_method(route_name name)
+{
+    return routes[name].method;
+}
 
-const double http_bucket_s[HTTP_BUCKETS] = {0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 1};
+const char *route_path(route_name name)
+{
+    return routes[name].label;
+}
+
+const int64_t http_bucket_us[HTTP_BUCKETS] = {100, 500, 1000, 5000, 10000, 50000, 100000, 1000000};
 
 /* --------------------------------------------------------------------------------------------------------- errors */
 
@@ -157,11 +157,10 @@ static bool same(http_text text, const char *word)
 
 static bool path_fits(const route *r, http_text path)
 {
-    size_t length = strlen(r->path);
-    if (!r->has_rest)
-        return same(path, r->path);
-    return path.length > length && memcmp(path.at, r->path, length) == 0 &&
-           !memchr(path.at + length, '/', path.length - length);
+    size_t length = r->path.length;
+    if (path.length < length || (path.length > length) != r->has_rest || memcmp(path.at, r->path.at, length) != 0)
+        return false;
+    return !r->has_rest || !memchr(path.at + length, '/', path.length - length);
 }
 
 static bool allowed(app *a, const http_request *request)
@@ -182,7 +181,7 @@ static http_outcome refuse_token(http_reply *reply)
 
 static route_name find(const http_request *request, const char **other_method)
 {
-    for (int r = 0; r < ROUTE_NONE; r++) {
+    for (int r = ROUTE_NONE + 1; r < ROUTES; r++) {
         if (!path_fits(&routes[r], request->path))
             continue;
         if (same(request->method, routes[r].method))
@@ -197,6 +196,7 @@ http_outcome app_handle(void *ctx, const http_request *request, http_reply *repl
     app *a = ctx;
     const char *other_method = NULL;
     route_name name = find(request, &other_method);
+    http_reply_tag(reply, name);
     if (name == ROUTE_NONE && other_method) {
         http_reply_header(reply, "Allow", other_method);
         return problem(reply, 405, "not by this method", "%.*s answers to %s", (int)request->path.length,
@@ -208,20 +208,23 @@ http_outcome app_handle(void *ctx, const http_request *request, http_reply *repl
     const route *r = &routes[name];
     if (r->wants_token && !allowed(a, request))
         return refuse_token(reply);
-    size_t length = strlen(r->path);
-    call c = {a, request, reply, {request->path.at + length, request->path.length - length}};
+    call c = {a, request, reply, {request->path.at + r->path.length, request->path.length - r->path.length}};
     return r->handle(&c);
 }
 
-void app_observe(void *ctx, const http_request *request, int status, int64_t ns)
+static void add(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+void app_observe(void *ctx, unsigned loop, unsigned tag, int status, int64_t ns)
 {
     app *a = ctx;
-    const char *ignored;
-    route_counts *counts = &a->routes[request ? find(request, &ignored) : ROUTE_NONE];
+    route_counts *counts = &a->counts[loop][tag];
     size_t bucket = 0;
-    while (bucket < HTTP_BUCKETS && (double)ns / 1e9 > http_bucket_s[bucket])
+    while (bucket < HTTP_BUCKETS && ns > http_bucket_us[bucket] * 1000)
         bucket++;
-    atomic_fetch_add_explicit(&counts->by_class[status / 100 % 6], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counts->buckets[bucket], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counts->sum_ns, (uint64_t)ns, memory_order_relaxed);
+    add(&counts->by_class[status / 100 % 6], 1);
+    add(&counts->buckets[bucket], 1);
+    add(&counts->sum_ns, (uint64_t)ns);
 }

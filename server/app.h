@@ -12,6 +12,7 @@
 
 /* The routes, for the table in app.c and for the metrics' labels. */
 typedef enum route_name {
+    ROUTE_NONE, /* refused, or nothing is there */
     ROUTE_ID,
     ROUTE_IDS,
     ROUTE_DECODE,
@@ -24,13 +25,13 @@ typedef enum route_name {
     ROUTE_READY,
     ROUTE_METRICS,
     ROUTE_OPENAPI,
-    ROUTE_NONE,
     ROUTES
 } route_name;
 
 #define HTTP_BUCKETS 8
-extern const double http_bucket_s[HTTP_BUCKETS];
+extern const int64_t http_bucket_us[HTTP_BUCKETS];
 
+/* Of one loop, which alone writes them. */
 typedef struct route_counts {
     _Atomic uint64_t by_class[6]; /* 1xx to 5xx, by the first digit */
     _Atomic uint64_t buckets[HTTP_BUCKETS + 1];
@@ -47,7 +48,8 @@ typedef struct app {
     http_server *http;
     pthread_rwlock_t reload_lock; /* SIGHUP changes the tokens and the services */
     tokens *tokens;               /* NULL: nobody is asked for one */
-    route_counts routes[ROUTES];
+    unsigned loops;
+    route_counts (*counts)[ROUTES]; /* for each loop */
 } app;
 
 /* A request with what the path holds behind the route's name: "/lease/17" has the rest "17". */
@@ -60,8 +62,10 @@ typedef struct call {
 
 /* app.c */
 http_outcome app_handle(void *app, const http_request *request, http_reply *reply);
-void app_observe(void *app, const http_request *request, int status, int64_t ns);
-extern const char *const route_labels[ROUTES];
+void app_observe(void *app, unsigned loop, unsigned tag, int status, int64_t ns);
+/* The labels of a route in the metrics: its method, and its path as the description has it. */
+const char *route_method(route_name name);
+const char *route_path(route_name name);
 
 /* Fills in application/problem+json. */
 http_outcome problem(http_reply *reply, int status, const char *title, const char *format, ...)

@@ -72,7 +72,6 @@ http_outcome get_health(call *c)
         return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
     }
     *q = (question){c->app, c->reply};
-    snprintf(job->service, sizeof job->service, "%s", c->app->settings->service);
     job->done = examined;
     job->arg = q;
     if (store_submit(c->app->store, job))

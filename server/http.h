@@ -40,7 +40,8 @@ const http_text *http_header_find(const http_request *request, const char *name)
 typedef struct http_reply http_reply;
 
 void http_reply_status(http_reply *reply, int status);
-void http_reply_type(http_reply *reply, const char *content_type);              /* kept: a literal */
+void http_reply_tag(http_reply *reply, unsigned tag);              /* what `observe` is told about it; 0 unless set */
+void http_reply_type(http_reply *reply, const char *content_type); /* kept: a literal */
 void http_reply_header(http_reply *reply, const char *name, const char *value); /* copied; Retry-After, Allow, ... */
 void http_reply_write(http_reply *reply, const char *bytes, size_t length);
 void http_reply_printf(http_reply *reply, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -66,9 +67,10 @@ typedef struct http_settings {
     const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
     http_handler handler;
     void *app;
-    /* One call for each request that was answered, or refused before it reached the handler (then `request` is
-     * NULL). `ns` is from the request's last byte to its answer. From the loop's thread; must be quick. NULL: none. */
-    void (*observe)(void *app, const http_request *request, int status, int64_t ns);
+    /* One call for each request that was answered, or refused before it reached the handler (then the tag is 0). `loop`
+     * is the number of the loop, whose thread calls: what is kept for each of them needs no lock. `ns` is from the
+     * request's last byte until its answer leaves with those of its batch. Must be quick. NULL: none. */
+    void (*observe)(void *app, unsigned loop, unsigned tag, int status, int64_t ns);
     void (*log)(void *app, int level, const char *message); /* syslog's levels; NULL: none */
 } http_settings;
 

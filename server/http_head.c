@@ -148,6 +148,9 @@ static int check_headers(const http_parser *parser, http_framing *framing, const
             if (!has_value(parser, i, "100-continue", 12))
                 return 417;
             break;
+        case 13:
+            framing->secret |= is_named(parser, i, "authorization");
+            break;
         case 14:
             if (!is_named(parser, i, "content-length"))
                 break;

@@ -7,6 +7,7 @@
 typedef struct http_framing {
     size_t length; /* of the body, if it is not chunked */
     bool chunked, wants_continue;
+    bool secret; /* it carries a token */
 } http_framing;
 
 /* 0, or the status to refuse it with and the reason. */

@@ -10,6 +10,8 @@
 /* Bytes of chunk sizes, extensions and trailers: a body in chunks of one byte costs six times its size. */
 #define CHUNKED_MAX (HTTP_HEAD_MAX + 8 * (size_t)HTTP_BODY_MAX)
 
+#define KEPT_MAX 1024
+
 static const char body_too_large[] = "the body is larger than 65536 bytes";
 static const char target_too_long[] = "the request target is longer than 4096 bytes";
 static const char out_of_memory[] = "out of memory";
@@ -151,13 +153,7 @@ static const llhttp_settings_t callbacks = {
     .on_message_complete = on_end,
 };
 
-void http_parser_init(http_parser *parser)
-{
-    parser->bytes = (http_bytes){0};
-    http_parser_reset(parser);
-}
-
-void http_parser_reset(http_parser *parser)
+static void forget(http_parser *parser)
 {
     llhttp_init(&parser->llhttp, HTTP_REQUEST, &callbacks);
     parser->llhttp.data = parser;
@@ -165,11 +161,35 @@ void http_parser_reset(http_parser *parser)
     parser->taken = parser->head_length = parser->body_left = 0;
     parser->stage = HTTP_IN_HEAD;
     parser->head_done = parser->name_begun = parser->value_begun = parser->folded = false;
-    parser->ended = parser->after_cr = parser->wants_continue = false;
+    parser->ended = parser->after_cr = parser->wants_continue = parser->may_be_kept = parser->kept = false;
     parser->status = 0;
     parser->why = NULL;
     parser->method = parser->target = (http_span){0, 0};
     parser->request.header_count = 0;
+}
+
+void http_parser_init(http_parser *parser)
+{
+    parser->bytes = (http_bytes){0};
+    forget(parser);
+}
+
+void http_parser_reset(http_parser *parser)
+{
+    parser->kept = parser->may_be_kept && parser->stage == HTTP_ENDED;
+    if (!parser->kept)
+        forget(parser);
+}
+
+/* Is this the request that was kept? */
+static bool is_repeated(http_parser *parser, const char *bytes, size_t length)
+{
+    bool same = length >= parser->head_length && memcmp(bytes, parser->bytes.at, parser->head_length) == 0;
+    if (same)
+        parser->kept = false;
+    else
+        forget(parser);
+    return same;
 }
 
 void http_parser_free(http_parser *parser)
@@ -239,6 +259,7 @@ static http_progress parse_head(http_parser *parser, const char *bytes, size_t l
         return HTTP_PARSE_REFUSED;
     parser->body_left = framing.length;
     parser->wants_continue = framing.wants_continue;
+    parser->may_be_kept = !framing.chunked && !framing.length && !framing.secret && parser->head_length <= KEPT_MAX;
     if (framing.chunked) {
         parser->stage = HTTP_IN_CHUNKS;
         llhttp_resume(&parser->llhttp);
@@ -285,8 +306,14 @@ http_progress http_parse(http_parser *parser, const char *bytes, size_t length, 
 {
     *took = 0;
     assert(!parser->status && "a refused request is not fed again");
+    if (length == 0)
+        return HTTP_PARSE_MORE;
+    if (parser->kept && is_repeated(parser, bytes, length)) {
+        *took = parser->head_length;
+        return HTTP_PARSE_WHOLE;
+    }
     http_progress progress = HTTP_PARSE_MORE;
-    if (parser->stage == HTTP_IN_HEAD && length > 0)
+    if (parser->stage == HTTP_IN_HEAD)
         progress = parse_head(parser, bytes, length, took);
     if (progress == HTTP_PARSE_MORE && *took < length) {
         if (parser->stage == HTTP_IN_BODY)

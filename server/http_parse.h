@@ -26,6 +26,9 @@ typedef struct http_parser {
     const char *clean; /* of a chunked body in `feed`: framing is checked up to here */
     enum { HTTP_IN_HEAD, HTTP_IN_BODY, HTTP_IN_CHUNKS, HTTP_ENDED } stage;
     bool head_done, name_begun, value_begun, folded, ended, after_cr, wants_continue;
+    /* A client mostly says the same thing again. A request that is all head is kept after a reset until other bytes
+     * come: the same ones are the same request, and are not parsed anew. */
+    bool may_be_kept, kept;
     int status; /* why it was refused: a status, and a sentence that stays */
     const char *why;
     http_span method, target;

@@ -48,7 +48,8 @@ static const char *reason_of(int status)
 void http_reply_reset(http_reply *reply)
 {
     reply->status = 200;
-    reply->type = "application/json";
+    reply->tag = 0;
+    reply->type = (http_text){"application/json", 16};
     reply->failed = false;
     http_bytes_clear(&reply->headers, 1024);
     http_bytes_clear(&reply->body, 4096);
@@ -65,9 +66,14 @@ void http_reply_status(http_reply *reply, int status)
     reply->status = status;
 }
 
+void http_reply_tag(http_reply *reply, unsigned tag)
+{
+    reply->tag = tag;
+}
+
 void http_reply_type(http_reply *reply, const char *content_type)
 {
-    reply->type = content_type;
+    reply->type = (http_text){content_type, strlen(content_type)};
 }
 
 void http_reply_header(http_reply *reply, const char *name, const char *value)
@@ -118,7 +124,7 @@ void http_reply_problem(http_reply *reply, int status, const char *detail)
 {
     http_reply_reset(reply);
     reply->status = status;
-    reply->type = "application/problem+json";
+    http_reply_type(reply, "application/problem+json");
     http_reply_printf(reply, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"",
                       reason_of(status), status);
     for (; *detail; detail++) {
@@ -173,14 +179,14 @@ bool http_reply_build(const http_reply *reply, bool head, http_after after, http
     if (reply->failed)
         return build_failed(after, out);
     bool no_content = reply->status == 204 || reply->status == 304;
-    size_t body = head || no_content ? 0 : reply->body.length, type = strlen(reply->type);
+    size_t body = head || no_content ? 0 : reply->body.length;
     /* Fixed texts and numbers together stay below 256 bytes. */
-    if (!http_bytes_reserve(out, 256 + type + reply->headers.length + body))
+    if (!http_bytes_reserve(out, 256 + reply->type.length + reply->headers.length + body))
         return false;
     char *to = put_status(out->at + out->length, reply->status);
     if (!no_content) {
         to = PUT(to, "Content-Type: ");
-        to = put(to, reply->type, type);
+        to = put(to, reply->type.at, reply->type.length);
         to = PUT(to, "\r\nContent-Length: ");
         to = put_number(to, reply->body.length);
         to = PUT(to, "\r\n");

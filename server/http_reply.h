@@ -7,7 +7,8 @@
 
 struct http_reply {
     int status;
-    const char *type;
+    unsigned tag;
+    http_text type;
     http_bytes headers; /* whole lines */
     http_bytes body;
     bool failed; /* memory ran out: it becomes a 500 */

@@ -10,16 +10,25 @@ enum { IDS_MAX = 10000, WAITING_MAX = 1024 };
 
 typedef enum shape { SHAPE_ID, SHAPE_IDS, SHAPE_LINES } shape;
 
+static void write_id(http_reply *reply, kz_id id)
+{
+    static const char before[] = "{\"data\":{\"id\":", between[] = ",\"id_str\":\"", behind[] = "\"}}";
+    char body[sizeof before + sizeof between + sizeof behind + 2 * KZ_TEXT_SIZE], *end = body;
+    char text[KZ_TEXT_SIZE];
+    size_t length = kz_text(id, KZ_DECIMAL, text);
+    end = mempcpy(end, before, sizeof before - 1);
+    end = mempcpy(end, text, length);
+    end = mempcpy(end, between, sizeof between - 1);
+    end = mempcpy(end, text, length);
+    end = mempcpy(end, behind, sizeof behind - 1);
+    http_reply_write(reply, body, (size_t)(end - body));
+}
+
 static void write_ids(http_reply *reply, shape how, const kz_id *ids, size_t count)
 {
     char text[KZ_TEXT_SIZE];
     if (how == SHAPE_ID) {
-        size_t length = kz_text(ids[0], KZ_DECIMAL, text);
-        http_reply_write(reply, "{\"data\":{\"id\":", 14);
-        http_reply_write(reply, text, length);
-        http_reply_write(reply, ",\"id_str\":\"", 11);
-        http_reply_write(reply, text, length);
-        http_reply_write(reply, "\"}}", 3);
+        write_id(reply, ids[0]);
         return;
     }
     if (how == SHAPE_LINES)
@@ -152,7 +161,7 @@ http_outcome get_id(call *c)
     kz_id id;
     kz_status status = kz_try_next(c->app->gen, &id);
     if (status == KZ_OK) {
-        write_ids(c->reply, SHAPE_ID, &id, 1);
+        write_id(c->reply, id);
         return HTTP_DONE;
     }
     return wait_for(c->app->minter, c->reply, SHAPE_ID, 1);

@@ -218,29 +218,6 @@ http_outcome delete_lease(call *c)
 
 /* ----------------------------------------------------------------------------------------------------- GET /leases */
 
-typedef struct page {
-    http_reply *reply;
-    size_t limit;
-    char after[KZ_SERVICE_SIZE + 16];
-} page;
-
-static int by_service_and_id(const void *a, const void *b)
-{
-    const kz_lease_info *x = a, *y = b;
-    int order = strcmp(x->service, y->service);
-    return order ? order : (x->id > y->id) - (x->id < y->id);
-}
-
-static bool is_after(const kz_lease_info *info, const char *cursor)
-{
-    const char *colon = strrchr(cursor, ':');
-    if (!colon)
-        return true;
-    kz_lease_info at = {.id = (uint32_t)strtoul(colon + 1, NULL, 10)};
-    snprintf(at.service, sizeof at.service, "%.*s", (int)(colon - cursor), cursor);
-    return by_service_and_id(info, &at) > 0;
-}
-
 static void write_info(http_reply *reply, const kz_lease_info *info)
 {
     http_reply_printf(reply, "{\"service\":");
@@ -253,66 +230,63 @@ static void write_info(http_reply *reply, const kz_lease_info *info)
     http_reply_write(reply, "}", 1);
 }
 
+/* One line more than the page holds was asked for: if it came, there is a next page. */
 static void listed(store_job *job)
 {
-    page *p = job->arg;
-    http_reply *reply = p->reply;
+    http_reply *reply = job->arg;
     if (job->status) {
         problem_of(reply, job->status, job->err.message);
     } else {
-        if (job->lease_count)
-            qsort(job->leases, job->lease_count, sizeof *job->leases, by_service_and_id);
-        size_t written = 0, i = 0;
+        bool more = job->lease_count == job->lease_limit;
+        size_t lines = job->lease_count - more;
         http_reply_printf(reply, "{\"leases\":[");
-        for (; i < job->lease_count && written < p->limit; i++) {
-            if (!is_after(&job->leases[i], p->after))
-                continue;
-            if (written++)
+        for (size_t i = 0; i < lines; i++) {
+            if (i)
                 http_reply_write(reply, ",", 1);
             write_info(reply, &job->leases[i]);
         }
-        http_reply_printf(reply, "],\"next\":");
-        char cursor[KZ_SERVICE_SIZE + 16];
-        if (i < job->lease_count && i) {
-            snprintf(cursor, sizeof cursor, "%s:%" PRIu32, job->leases[i - 1].service, job->leases[i - 1].id);
-            write_json_text(reply, cursor);
-        } else {
-            http_reply_printf(reply, "null");
-        }
-        http_reply_write(reply, "}", 1);
+        if (more) /* a service's name needs no escape */
+            http_reply_printf(reply, "],\"next\":\"%s:%" PRIu32 "\"}", job->leases[lines - 1].service,
+                              job->leases[lines - 1].id);
+        else
+            http_reply_printf(reply, "],\"next\":null}");
     }
     http_reply_send(reply);
-    free(p);
     store_job_free(job);
+}
+
+/* "payments:17" is behind that lease, "payments" at the service's first. */
+static bool read_after(char *after, store_job *job)
+{
+    char *colon = strrchr(after, ':');
+    if (colon) {
+        if (!read_number((http_text){colon + 1, strlen(colon + 1)}, &job->from_id) || job->from_id == UINT32_MAX)
+            return false;
+        job->from_id++;
+        *colon = '\0';
+    }
+    return snprintf(job->service, sizeof job->service, "%s", after) < (int)sizeof job->service;
 }
 
 http_outcome get_leases(call *c)
 {
     enum { LIMIT = 1000 };
-    char text[64] = "", *end = text;
-    page *p = calloc(1, sizeof *p);
-    store_job *job = p ? store_job_new(STORE_LIST) : NULL;
-    if (!job) {
-        free(p);
+    char limit[64] = "1000", after[KZ_SERVICE_SIZE + 16] = "", *end;
+    store_job *job = store_job_new(STORE_LIST);
+    if (!job)
         return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
-    }
-    p->reply = c->reply;
-    p->limit = LIMIT;
-    if (query_value(c->request, "limit", text, sizeof text))
-        p->limit = strtoul(text, &end, 10);
-    query_value(c->request, "after", p->after, sizeof p->after);
-    if (*end || p->limit < 1 || p->limit > LIMIT) {
-        free(p);
+    query_value(c->request, "limit", limit, sizeof limit);
+    query_value(c->request, "after", after, sizeof after);
+    unsigned long lines = strtoul(limit, &end, 10);
+    const char *wrong = *end || lines < 1 || lines > LIMIT ? "limit must be a number from 1 to 1000"
+                        : !read_after(after, job) ? "after must be the text that came as next in the page before"
+                                                  : NULL;
+    if (wrong) {
         store_job_free(job);
-        return problem(c->reply, 400, "not a limit", "limit must be a number from 1 to %d", LIMIT);
+        return problem(c->reply, 400, "not a valid request", "%s", wrong);
     }
-    job->done = listed;
-    job->arg = p;
-    if (store_submit(c->app->store, job))
-        return HTTP_LATER;
-    free(p);
-    store_job_free(job);
-    return problem(c->reply, 503, "too many requests wait for the store", "try again in a moment");
+    job->lease_limit = lines + 1;
+    return submit(c, job, listed);
 }
 
 /* ------------------------------------------------------------------------------------------------------- GET /time */

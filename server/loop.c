@@ -47,6 +47,7 @@ static void finish(http_loop *loop)
     uv_close((uv_handle_t *)&loop->tick, on_handle_closed);
     uv_close((uv_handle_t *)&loop->quiet, on_handle_closed);
     uv_close((uv_handle_t *)&loop->grace, on_handle_closed);
+    uv_close((uv_handle_t *)&loop->prepare, on_handle_closed);
 }
 
 void loop_conn_gone(http_loop *loop)
@@ -148,6 +149,14 @@ static void on_wake(uv_async_t *wake)
         stop(loop);
 }
 
+/* Before the loop waits: what it did until now is over. */
+static void on_prepare(uv_prepare_t *prepare)
+{
+    http_loop *loop = prepare->data;
+    loop_observe(loop);
+    loop->mark_ns = 0;
+}
+
 static void *run(void *arg)
 {
     http_loop *loop = arg;
@@ -218,6 +227,7 @@ static const char *listen_on(http_server *server, http_loop *loop, bool first)
 static const char *loop_open(http_server *server, http_loop *loop)
 {
     loop->server = server;
+    loop->number = (unsigned)(loop - server->loops);
     loop->settings = &server->settings;
     int error = uv_loop_init(&loop->uv);
     if (error < 0) {
@@ -228,11 +238,14 @@ static const char *loop_open(http_server *server, http_loop *loop)
     uv_timer_init(&loop->uv, &loop->tick);
     uv_timer_init(&loop->uv, &loop->quiet);
     uv_timer_init(&loop->uv, &loop->grace);
+    uv_prepare_init(&loop->uv, &loop->prepare);
     loop->listener.data = loop->tick.data = loop->quiet.data = loop->grace.data = loop->wake.data = loop;
+    loop->prepare.data = loop;
     error = uv_async_init(&loop->uv, &loop->wake, on_wake);
     if (error < 0)
         return uv_strerror(error);
     loop->wake.data = loop;
+    uv_prepare_start(&loop->prepare, on_prepare);
     loop->mailbox = mailbox_open(&loop->wake);
     if (server->tls)
         loop->plain = malloc(LOOP_PLAIN_SIZE);

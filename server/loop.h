@@ -20,6 +20,7 @@
 #define LOOP_LINGER_BYTES    ((size_t)4 << 20)
 #define LOOP_TURNED_AWAY_MAX 64
 #define LOOP_QUIET_MS        250
+#define LOOP_ANSWERED_MAX    64
 
 typedef struct http_loop http_loop;
 typedef struct http_conn http_conn;
@@ -48,6 +49,7 @@ typedef enum loop_deadline {
 
 struct http_conn {
     uv_tcp_t tcp;
+    uv_os_fd_t fd;
     http_loop *loop;
     http_conn *earlier, *later_one; /* neighbours in the list of its deadline */
     uint64_t since_ms;
@@ -69,11 +71,20 @@ struct http_conn {
     bool closed;
 };
 
+/* An answer in the loop's batch, for `observe`. */
+typedef struct loop_answered {
+    uint64_t began_ns;
+    unsigned tag;
+    int status;
+} loop_answered;
+
 struct http_loop {
     uv_loop_t uv;
     uv_tcp_t listener;
     uv_async_t wake;
     uv_timer_t tick, quiet, grace;
+    uv_prepare_t prepare;
+    unsigned number;
     http_server *server;
     const http_settings *settings;
     http_mailbox *mailbox;
@@ -82,7 +93,11 @@ struct http_loop {
     http_conn *oldest[LOOP_DEADLINES], *newest[LOOP_DEADLINES];
     http_bytes out; /* answers of the event at hand; empty between events */
     unsigned open, turned_away;
-    uint64_t mark_ns; /* when the request at hand could begin to be handled; with `observe` only */
+    loop_answered answered[LOOP_ANSWERED_MAX];
+    unsigned answered_count;
+    /* When the request at hand could begin to be handled: since the loop woke up, or the batch before it left. One look
+     * at the clock for each batch. 0: not known yet. With `observe` only. */
+    uint64_t mark_ns;
     bool ticking, stopping, quiet_over;
     pthread_t thread;
     char *plain; /* LOOP_PLAIN_SIZE, with TLS only */
@@ -102,9 +117,9 @@ struct http_server {
     http_loop *loops;
 };
 
-static inline void loop_count(atomic_uint_fast64_t *counter)
+static inline void loop_count(atomic_uint_fast64_t *counter, unsigned more)
 {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
 /* loop.c */
@@ -129,6 +144,12 @@ void conn_read_start(http_conn *conn);
 /* Adds an answer to the loop's batch, and gives the exchange back. */
 void conn_answer(http_conn *conn, http_exchange *exchange);
 void conn_refuse(http_conn *conn, int status, const char *why);
+/* When the request at hand could begin to be handled. */
+uint64_t loop_mark(http_loop *loop);
+/* Tells `observe` about the answers of the batch. */
+void loop_observe(http_loop *loop);
+/* What the socket takes at once: bytes, 0 for none, negative if the connection is broken. */
+ssize_t conn_send(http_conn *conn, const char *bytes, size_t length);
 /* One write for the batch. What the socket does not take is kept, and conn->writing set until it has gone. */
 void conn_flush(http_conn *conn);
 /* Says that we send no more, and waits a little for the client to see the last answer: closing with bytes unread would

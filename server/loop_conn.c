@@ -102,7 +102,7 @@ static bool may_begin(const http_conn *conn)
 static void handle(http_conn *conn, http_exchange *exchange)
 {
     http_loop *loop = conn->loop;
-    exchange->began_ns = loop->mark_ns;
+    exchange->began_ns = loop_mark(loop);
     exchange->conn = conn;
     conn->owed = exchange;
     conn->owed_ready = false;
@@ -192,10 +192,8 @@ static void serve_tls(http_conn *conn)
         }
         if (got == TLS_BROKEN) {
             loop->out.length = 0;
-            if (tls_send(conn->tls, &loop->out) && loop->out.length) { /* the alert, if the socket takes it */
-                uv_buf_t alert = uv_buf_init(loop->out.at, (unsigned)loop->out.length);
-                uv_try_write((uv_stream_t *)&conn->tcp, &alert, 1);
-            }
+            if (tls_send(conn->tls, &loop->out) && loop->out.length) /* the alert, if the socket takes it */
+                (void)conn_send(conn, loop->out.at, loop->out.length);
             conn_close(conn);
             return;
         }
@@ -213,8 +211,6 @@ static void advance(http_conn *conn, const char *bytes, size_t length)
         read_stop(conn);
         return;
     }
-    if (conn->loop->settings->observe)
-        conn->loop->mark_ns = uv_hrtime();
     if (conn->held) {
         serve_held(conn);
     } else if (length) {
@@ -259,21 +255,21 @@ void conn_open(http_conn *conn)
     http_loop *loop = conn->loop;
     http_server *server = loop->server;
     uv_tcp_nodelay(&conn->tcp, 1);
+    uv_fileno((uv_handle_t *)&conn->tcp, &conn->fd);
     if (atomic_fetch_add(&server->connections_now, 1) >= server->settings.connections_max) {
         atomic_fetch_sub(&server->connections_now, 1);
-        loop_count(&loop->refused_total);
+        loop_count(&loop->refused_total, 1);
         if (++loop->turned_away > LOOP_TURNED_AWAY_MAX || server->tls) {
             conn_close(conn);
             return;
         }
-        loop->mark_ns = loop->settings->observe ? uv_hrtime() : 0;
         conn_refuse(conn, 503, "too many connections");
         conn_flush(conn);
         settle(conn);
         return;
     }
     conn->counted = true;
-    loop_count(&loop->connections_total);
+    loop_count(&loop->connections_total, 1);
     conn->began_ms = uv_now(&loop->uv);
     if (server->tls && !(conn->tls = tls_session_open(server->tls))) {
         conn_close(conn);
@@ -309,19 +305,17 @@ void conn_expired(http_conn *conn, loop_deadline deadline)
 {
     http_loop *loop = conn->loop;
     if (deadline == LOOP_REQUEST || deadline == LOOP_WRITE)
-        loop_count(&loop->cut_total);
+        loop_count(&loop->cut_total, 1);
     if (deadline == LOOP_REQUEST && conn->reading) {
-        loop->mark_ns = loop->settings->observe ? uv_hrtime() : 0;
         conn_refuse(conn, 408, "the request did not arrive in time");
         conn_flush(conn);
         settle(conn);
         return;
     }
-    uv_os_fd_t fd;
-    if (deadline == LOOP_WRITE && uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0) {
+    if (deadline == LOOP_WRITE) {
         /* The kernel would go on offering the bytes for minutes. */
         struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-        setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     }
     conn_close(conn);
 }
@@ -329,8 +323,6 @@ void conn_expired(http_conn *conn, loop_deadline deadline)
 void conn_close_if_idle(http_conn *conn)
 {
     char byte;
-    uv_os_fd_t fd;
-    if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0 && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
-        return;
-    conn_close(conn);
+    if (recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
+        conn_close(conn);
 }

@@ -2,6 +2,7 @@
  * connection. */
 #include "loop.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 
 struct loop_write {
@@ -10,14 +11,32 @@ struct loop_write {
     char bytes[];
 };
 
-static void observe(http_loop *loop, const http_request *request, int status, uint64_t began_ns)
+uint64_t loop_mark(http_loop *loop)
 {
-    loop_count(&loop->requests_total);
-    if (!loop->settings->observe)
+    if (!loop->mark_ns && loop->settings->observe)
+        loop->mark_ns = uv_hrtime();
+    return loop->mark_ns;
+}
+
+void loop_observe(http_loop *loop)
+{
+    if (loop->answered_count == 0)
         return;
-    uint64_t mono_ns = uv_hrtime();
-    loop->settings->observe(loop->settings->app, request, status, (int64_t)(mono_ns - began_ns));
-    loop->mark_ns = mono_ns;
+    const http_settings *settings = loop->settings;
+    loop->mark_ns = settings->observe ? uv_hrtime() : 0;
+    for (unsigned i = 0; i < loop->answered_count && settings->observe; i++) {
+        const loop_answered *a = &loop->answered[i];
+        settings->observe(settings->app, loop->number, a->tag, a->status, (int64_t)(loop->mark_ns - a->began_ns));
+    }
+    loop_count(&loop->requests_total, loop->answered_count);
+    loop->answered_count = 0;
+}
+
+static void note_answer(http_loop *loop, unsigned tag, int status, uint64_t began_ns)
+{
+    if (loop->answered_count == LOOP_ANSWERED_MAX)
+        loop_observe(loop);
+    loop->answered[loop->answered_count++] = (loop_answered){began_ns, tag, status};
 }
 
 void conn_answer(http_conn *conn, http_exchange *exchange)
@@ -30,7 +49,7 @@ void conn_answer(http_conn *conn, http_exchange *exchange)
         conn->last = true;
     }
     bool built = http_reply_build(&exchange->reply, request->head, after, &loop->out);
-    observe(loop, request, exchange->reply.failed ? 500 : exchange->reply.status, exchange->began_ns);
+    note_answer(loop, exchange->reply.tag, exchange->reply.failed ? 500 : exchange->reply.status, exchange->began_ns);
     exchange_put(loop, exchange);
     if (!built)
         conn_close(conn);
@@ -46,7 +65,7 @@ void conn_refuse(http_conn *conn, int status, const char *why)
     conn->last = true;
     bool built = http_reply_build(&reply, false, HTTP_CLOSE, &loop->out);
     http_reply_free(&reply);
-    observe(loop, NULL, status, loop->mark_ns);
+    note_answer(loop, 0, status, loop_mark(loop));
     if (!built)
         conn_close(conn);
 }
@@ -84,9 +103,20 @@ static void keep_rest(http_conn *conn, const char *bytes, size_t length)
     deadline_set(conn, LOOP_WRITE, uv_now(&conn->loop->uv));
 }
 
+ssize_t conn_send(http_conn *conn, const char *bytes, size_t length)
+{
+    ssize_t sent;
+    do
+        sent = send(conn->fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : sent;
+}
+
+/* Without libuv: its queue is empty, for nothing is flushed while a write is under way. */
 void conn_flush(http_conn *conn)
 {
     http_bytes *out = &conn->loop->out;
+    loop_observe(conn->loop);
     if (conn->tls && !conn->closed) {
         bool encrypted = tls_write(conn->tls, out->at, out->length);
         out->length = 0;
@@ -94,15 +124,11 @@ void conn_flush(http_conn *conn)
             conn_close(conn);
     }
     if (out->length && !conn->closed) {
-        uv_buf_t buf = uv_buf_init(out->at, (unsigned)out->length);
-        int written = uv_try_write((uv_stream_t *)&conn->tcp, &buf, 1);
-        if (written < 0 && written != UV_EAGAIN) {
+        ssize_t sent = conn_send(conn, out->at, out->length);
+        if (sent < 0)
             conn_close(conn);
-        } else {
-            size_t gone = written > 0 ? (size_t)written : 0;
-            if (gone < out->length)
-                keep_rest(conn, out->at + gone, out->length - gone);
-        }
+        else if ((size_t)sent < out->length)
+            keep_rest(conn, out->at + sent, out->length - (size_t)sent);
     }
     http_bytes_clear(out, 2 * LOOP_BATCH_MAX);
 }
@@ -115,8 +141,7 @@ void conn_linger(http_conn *conn)
         if (conn->writing) /* and then again */
             return;
     }
-    uv_os_fd_t fd;
-    if (conn->closed || conn->eof || uv_fileno((uv_handle_t *)&conn->tcp, &fd) < 0 || shutdown(fd, SHUT_WR) < 0) {
+    if (conn->closed || conn->eof || shutdown(conn->fd, SHUT_WR) < 0) {
         conn_close(conn);
         return;
     }

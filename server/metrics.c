@@ -24,24 +24,18 @@ static void sample(scrape *s, const char *name, const char *type, const char *he
     http_reply_printf(s->reply, "%s{service=\"%s\"} %.17g\n", name, s->app->settings->service, value);
 }
 
-static int by_service(const void *a, const void *b)
-{
-    return strcmp(((const kz_lease_info *)a)->service, ((const kz_lease_info *)b)->service);
-}
-
-/* Active leases and the age of the oldest, for each service. */
+/* Active leases and the age of the oldest, for each service: they are listed one service after the other. */
 static void write_leases(scrape *s, store_job *job)
 {
     http_reply *reply = s->reply;
     int64_t now_ms = (int64_t)time(NULL) * 1000;
-    if (job->lease_count)
-        qsort(job->leases, job->lease_count, sizeof *job->leases, by_service);
     for (int pass = 0; pass < 2; pass++) {
         const char *name = pass ? "kazahana_lease_age_seconds" : "kazahana_leases_active";
         family(reply, name, "gauge", pass ? "Age of the oldest lease that is held." : "Leases that are held now.");
         for (size_t i = 0, end; i < job->lease_count; i = end) {
             int64_t oldest_ms = now_ms;
-            for (end = i; end < job->lease_count && by_service(&job->leases[i], &job->leases[end]) == 0; end++)
+            for (end = i; end < job->lease_count && strcmp(job->leases[i].service, job->leases[end].service) == 0;
+                 end++)
                 if (job->leases[end].created_ms < oldest_ms)
                     oldest_ms = job->leases[end].created_ms;
             http_reply_printf(reply, "%s{service=\"%s\"} %.17g\n", name, job->leases[i].service,
@@ -122,29 +116,61 @@ static void write_store(scrape *s, bool up)
     http_reply_printf(reply, "kazahana_up{component=\"store\"} %d\n", up);
 }
 
+/* A route's counts over all loops. */
+static void add_up(const app *a, int route, uint64_t by_class[static 6], uint64_t buckets[static HTTP_BUCKETS + 1],
+                   uint64_t *sum_ns)
+{
+    for (unsigned loop = 0; loop < a->loops; loop++) {
+        const route_counts *c = &a->counts[loop][route];
+        for (int i = 0; i < 6; i++)
+            by_class[i] += atomic_load_explicit(&c->by_class[i], memory_order_relaxed);
+        for (int i = 0; i <= HTTP_BUCKETS; i++)
+            buckets[i] += atomic_load_explicit(&c->buckets[i], memory_order_relaxed);
+        *sum_ns += atomic_load_explicit(&c->sum_ns, memory_order_relaxed);
+    }
+}
+
+static void write_requests(http_reply *reply, const char *labels, const uint64_t by_class[static 6])
+{
+    for (int class = 2; class < 6; class ++)
+        http_reply_printf(reply, "kazahana_http_requests_total{%s,status=\"%dxx\"} %" PRIu64 "\n", labels, class,
+                          by_class[class]);
+}
+
+static void write_latencies(http_reply *reply, const char *labels, const uint64_t buckets[static HTTP_BUCKETS + 1],
+                            uint64_t sum_ns)
+{
+    static const char name[] = "kazahana_http_request_seconds";
+    uint64_t sum = 0;
+    for (int b = 0; b < HTTP_BUCKETS; b++)
+        http_reply_printf(reply, "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, labels, (double)http_bucket_us[b] / 1e6,
+                          sum += buckets[b]);
+    sum += buckets[HTTP_BUCKETS];
+    http_reply_printf(reply, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, sum);
+    http_reply_printf(reply, "%s_sum{%s} %.9g\n%s_count{%s} %" PRIu64 "\n", name, labels, (double)sum_ns / 1e9, name,
+                      labels, sum);
+}
+
 static void write_http(scrape *s)
 {
     http_reply *reply = s->reply;
     app *a = s->app;
-    family(reply, "kazahana_http_requests_total", "counter", "Requests, by route and class of status.");
-    for (int r = 0; r < ROUTES; r++)
-        for (int class = 2; class < 6; class ++)
-            http_reply_printf(reply, "kazahana_http_requests_total{route=\"%s\",status=\"%dxx\"} %" PRIu64 "\n",
-                              route_labels[r], class, atomic_load(&a->routes[r].by_class[class]));
-    family(reply, "kazahana_http_request_seconds", "histogram", "From a request's last byte to its answer.");
+    struct {
+        char labels[80];
+        uint64_t by_class[6], buckets[HTTP_BUCKETS + 1], sum_ns;
+    } routes[ROUTES] = {0};
     for (int r = 0; r < ROUTES; r++) {
-        uint64_t sum = 0;
-        for (int b = 0; b < HTTP_BUCKETS; b++)
-            http_reply_printf(reply, "kazahana_http_request_seconds_bucket{route=\"%s\",le=\"%g\"} %" PRIu64 "\n",
-                              route_labels[r], http_bucket_s[b], sum += atomic_load(&a->routes[r].buckets[b]));
-        sum += atomic_load(&a->routes[r].buckets[HTTP_BUCKETS]);
-        http_reply_printf(reply,
-                          "kazahana_http_request_seconds_bucket{route=\"%s\",le=\"+Inf\"} %" PRIu64
-                          "\nkazahana_http_request_seconds_sum{route=\"%s\"} %.9g\n"
-                          "kazahana_http_request_seconds_count{route=\"%s\"} %" PRIu64 "\n",
-                          route_labels[r], sum, route_labels[r], (double)atomic_load(&a->routes[r].sum_ns) / 1e9,
-                          route_labels[r], sum);
+        snprintf(routes[r].labels, sizeof routes[r].labels, "method=\"%s\",route=\"%s\"", route_method((route_name)r),
+                 route_path((route_name)r));
+        add_up(a, r, routes[r].by_class, routes[r].buckets, &routes[r].sum_ns);
     }
+    family(reply, "kazahana_http_requests_total", "counter",
+           "Requests, by method (HEAD with GET), route and class of status.");
+    for (int r = 0; r < ROUTES; r++)
+        write_requests(reply, routes[r].labels, routes[r].by_class);
+    family(reply, "kazahana_http_request_seconds", "histogram", "From a request's last byte to its answer.");
+    for (int r = 0; r < ROUTES; r++)
+        write_latencies(reply, routes[r].labels, routes[r].buckets, routes[r].sum_ns);
     http_counts counts;
     http_server_counts(a->http, &counts);
     family(reply, "kazahana_http_connections", "gauge", "Connections that are open.");

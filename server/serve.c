@@ -37,6 +37,7 @@ static void set_options(const settings *s, kz_options *table, kz_options *ids)
 {
     kz_options_init(table);
     table->log = log_library;
+    table->service = s->service;
     kz_options_init(ids);
     ids->log = log_library;
     ids->service = s->service;
@@ -81,11 +82,13 @@ static int listen_for_requests(app *a)
     if (!settings_listen(s->listen, host, &port, message))
         return fail("listen", message);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    a->loops = s->loops ? s->loops : cores > 0 ? (unsigned)cores : 1;
+    a->counts = calloc(a->loops, sizeof *a->counts);
+    if (!a->counts)
+        return fail("start", "out of memory");
     http_settings http = {.address = host,
                           .port = port,
-                          .loops = s->loops    ? s->loops
-                                   : cores > 0 ? (unsigned)cores
-                                               : 1,
+                          .loops = a->loops,
                           .connections_max = s->connections_max,
                           .request_ms = s->request_ms,
                           .idle_ms = s->idle_ms,
@@ -110,8 +113,7 @@ static int listen_for_requests(app *a)
 static void configured(store_job *job)
 {
     if (job->status)
-        log_event(job->status == KZ_UNSUPPORTED ? LOG_AT_WARNING : LOG_AT_ERROR, "reload", "service",
-                  job->configure.name, "message", job->err.message, NULL);
+        log_event(LOG_AT_ERROR, "reload", "service", job->configure.name, "message", job->err.message, NULL);
     store_job_free(job);
 }
 
@@ -213,6 +215,7 @@ int serve(settings *s)
     store_close(a->store);
     tokens_free(a->tokens);
     pthread_rwlock_destroy(&a->reload_lock);
+    free(a->counts);
     free(a);
     return result;
 }

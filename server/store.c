@@ -13,12 +13,7 @@
 const double store_bucket_s[9] = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5};
 
 struct store {
-    kz_source *source; /* for services without settings of their own */
-    struct {
-        char name[KZ_SERVICE_SIZE];
-        kz_source *source;
-    } services[SERVICES_MAX];
-    size_t service_count;
+    kz_source *source;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -61,14 +56,6 @@ void store_job_free(store_job *job)
 
 /* ------------------------------------------------------------------------------------------------------- the work */
 
-static kz_source *source_of(const store *s, const char *service)
-{
-    for (size_t i = 0; i < s->service_count; i++)
-        if (strcmp(s->services[i].name, service) == 0)
-            return s->services[i].source;
-    return s->source;
-}
-
 static bool collect(void *ctx, const kz_lease_info *info)
 {
     store_job *job = ctx;
@@ -82,44 +69,58 @@ static bool collect(void *ctx, const kz_lease_info *info)
         job->leases = grown;
     }
     job->leases[job->lease_count++] = *info;
-    return true;
+    return job->lease_count != job->lease_limit;
 }
 
-typedef struct tried {
-    char names[64][KZ_SERVICE_SIZE];
-    size_t count;
-    uint32_t id;
-} tried;
+typedef struct found {
+    kz_lease_info line;
+    bool any;
+} found;
 
-static bool note_service(void *ctx, const kz_lease_info *info)
+static bool take_one(void *ctx, const kz_lease_info *info)
 {
-    tried *t = ctx;
-    if (info->id != t->id)
-        return true;
-    strcpy(t->names[t->count++], info->service);
-    return t->count < 64;
+    found *f = ctx;
+    f->line = *info;
+    f->any = true;
+    return false;
 }
 
-/* A release that names no service: each that has the node out is tried, and the signature decides. */
+/* The first lease from there on. */
+static kz_status look(store *s, const char *service, uint32_t id, found *f, kz_error *err)
+{
+    f->any = false;
+    return kz_source_list_from(s->source, &(kz_list_from){service, id}, take_one, f, err);
+}
+
+/* A release that names no service: each that has the node out is tried, and the signature decides. A lease that has
+ * ended is not listed, but may have a twin to give back: for that the default is tried first. */
 static kz_status release_somewhere(store *s, store_job *job)
 {
-    tried t = {.id = job->release.id};
-    kz_status status = kz_source_list(s->source, note_service, &t, &job->err);
-    if (status)
-        return status;
+    kz_error err;
+    found next, lease;
     job->release.service = "default";
-    status = kz_source_release(source_of(s, "default"), &job->release, &job->err);
-    for (size_t i = 0; i < t.count && (status == KZ_FORBIDDEN || status == KZ_NOT_FOUND); i++) {
-        kz_error err;
-        job->release.service = t.names[i];
-        kz_status other = kz_source_release(source_of(s, t.names[i]), &job->release, &err);
-        /* A wrong signature says more than no such lease. */
-        if (other == KZ_OK || other == KZ_FORBIDDEN || status == KZ_NOT_FOUND) {
-            status = other;
-            job->err = err;
+    kz_status status = kz_source_release(s->source, &job->release, &job->err);
+    kz_status listed = look(s, "", 0, &next, &err);
+    while (!listed && next.any && (status == KZ_FORBIDDEN || status == KZ_NOT_FOUND)) {
+        char service[KZ_SERVICE_SIZE];
+        strcpy(service, next.line.service);
+        listed = look(s, service, job->release.id, &lease, &err);
+        if (!listed && lease.any && lease.line.id == job->release.id && strcmp(lease.line.service, service) == 0 &&
+            strcmp(service, "default") != 0) {
+            job->release.service = service;
+            kz_status other = kz_source_release(s->source, &job->release, &err);
+            /* A wrong signature says more than no such lease. */
+            if (other == KZ_OK || other == KZ_FORBIDDEN || status == KZ_NOT_FOUND) {
+                status = other;
+                job->err = err;
+            }
         }
+        if (!listed)
+            listed = look(s, service, UINT32_MAX, &next, &err);
     }
-    return status;
+    if (listed)
+        job->err = err;
+    return listed ? listed : status;
 }
 
 static kz_status configure(store *s, const service_settings *service, kz_error *err)
@@ -144,24 +145,25 @@ static void run_job(store *s, store_job *job)
     case STORE_ACQUIRE:
         job->acquire.service = job->service;
         job->acquire.holder = job->holder;
-        job->status = kz_source_acquire(source_of(s, job->service), &job->acquire, job->grant, &job->err);
+        job->status = kz_source_acquire(s->source, &job->acquire, job->grant, &job->err);
         break;
     case STORE_RELEASE:
         job->release.service = job->service;
         job->release.signature = job->signature;
-        job->status = *job->service ? kz_source_release(source_of(s, job->service), &job->release, &job->err)
-                                    : release_somewhere(s, job);
+        job->status =
+            *job->service ? kz_source_release(s->source, &job->release, &job->err) : release_somewhere(s, job);
         break;
     case STORE_NOW:
         job->status = kz_source_now(s->source, &job->grant->source_ms, &job->grant->generation, &job->err);
         break;
     case STORE_LIST: {
-        kz_status status = kz_source_list(s->source, collect, job, &job->err);
+        kz_list_from from = {job->service, job->from_id};
+        kz_status status = kz_source_list_from(s->source, &from, collect, job, &job->err);
         job->status = job->status ? job->status : status;
         break;
     }
     case STORE_HEALTH:
-        job->status = kz_source_health_get(source_of(s, job->service), &job->health, &job->err);
+        job->status = kz_source_health_get(s->source, &job->health, &job->err);
         break;
     case STORE_CONFIGURE:
         job->status = configure(s, &job->configure, &job->err);
@@ -179,12 +181,11 @@ static bool can_be_grouped(const store_job *job)
 static void run_group(store *s, store_job *first)
 {
     kz_error err;
-    kz_source *source = source_of(s, first->service);
-    kz_status status = kz_source_group_begin(source, &err);
+    kz_status status = kz_source_group_begin(s->source, &err);
     for (store_job *job = first; job && status == KZ_OK; job = job->next)
         run_job(s, job);
     if (status == KZ_OK)
-        status = kz_source_group_commit(source, &err);
+        status = kz_source_group_commit(s->source, &err);
     for (store_job *job = first; job && status; job = job->next) {
         job->status = status;
         job->err = err;
@@ -241,9 +242,7 @@ static store_job *take(store *s)
 {
     store_job *first = s->first, *end = first;
     size_t taken = 1;
-    kz_source *source = source_of(s, first->service);
-    while (can_be_grouped(first) && end->next && can_be_grouped(end->next) &&
-           source_of(s, end->next->service) == source && taken < GROUP_MAX) {
+    while (can_be_grouped(first) && end->next && can_be_grouped(end->next) && taken < GROUP_MAX) {
         end = end->next;
         taken++;
     }
@@ -301,40 +300,6 @@ bool store_submit(store *s, store_job *job)
     return taken;
 }
 
-static void close_sources(store *s)
-{
-    for (size_t i = 0; i < s->service_count; i++)
-        kz_source_close(s->services[i].source);
-    kz_source_close(s->source);
-}
-
-/* The store's URL with the lease duration of one service. */
-static kz_status open_service(store *s, const kz_options *options, const service_settings *service, kz_error *err)
-{
-    char url[4096];
-    const char *base = kz_source_url(s->source);
-    int length = service->lease_ms ? snprintf(url, sizeof url, "%s%clease=%lldms", base, strchr(base, '?') ? '&' : '?',
-                                              (long long)service->lease_ms)
-                                   : snprintf(url, sizeof url, "%s", base);
-    if (length < 0 || (size_t)length >= sizeof url)
-        return KZ_INVALID;
-    kz_options own = *options;
-    own.service = service->name;
-    own.layout = *service->layout ? service->layout : NULL;
-    strcpy(s->services[s->service_count].name, service->name);
-    kz_status status = kz_source_open(&s->services[s->service_count].source, url, &own, err);
-    s->service_count += status == KZ_OK;
-    return status;
-}
-
-/* A store that cannot be told about a service gets a connection of its own for it, which makes the service as wanted or
- * finds that it is not. */
-static kz_status set_up_service(store *s, const kz_options *options, const service_settings *service, kz_error *err)
-{
-    kz_status status = configure(s, service, err);
-    return status == KZ_UNSUPPORTED ? open_service(s, options, service, err) : status;
-}
-
 kz_status store_open(store **out, const char *url, const kz_options *options, const service_settings *services,
                      size_t service_count, kz_error *err)
 {
@@ -345,14 +310,14 @@ kz_status store_open(store **out, const char *url, const kz_options *options, co
         return status;
     }
     for (size_t i = 0; i < service_count && status == KZ_OK; i++)
-        status = set_up_service(s, options, &services[i], err);
+        status = configure(s, &services[i], err);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->last = &s->first;
     if (status == KZ_OK && pthread_create(&s->thread, NULL, work, s))
         status = KZ_SYSTEM;
     if (status) {
-        close_sources(s);
+        kz_source_close(s->source);
         free(s);
         return status;
     }
@@ -369,7 +334,7 @@ void store_close(store *s)
     pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
-    close_sources(s);
+    kz_source_close(s->source);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     free(s);

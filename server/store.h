@@ -19,7 +19,10 @@ typedef enum store_kind {
 /* One request and its answer. The caller owns it until `done` was called, from the store's thread. */
 typedef struct store_job {
     store_kind kind;
-    char service[KZ_SERVICE_SIZE]; /* empty with STORE_RELEASE: every service is tried, the signature decides */
+    /* Empty with STORE_RELEASE: every service is tried, the signature decides. With STORE_LIST: where it begins. */
+    char service[KZ_SERVICE_SIZE];
+    uint32_t from_id;   /* STORE_LIST */
+    size_t lease_limit; /* STORE_LIST: lines wanted; 0: all */
     char holder[KZ_HOLDER_SIZE];
     kz_acquire acquire;
     kz_release release;
@@ -41,7 +44,8 @@ typedef struct store_job {
 store_job *store_job_new(store_kind kind);
 void store_job_free(store_job *job);
 
-/* Each service with settings of its own is opened with them: one that exists with another layout is KZ_MISMATCH. */
+/* Tells the store each service's settings: one that has granted leases with another layout is KZ_MISMATCH. The health
+ * is that of options->service. */
 kz_status store_open(store **s, const char *url, const kz_options *options, const service_settings *services,
                      size_t service_count, kz_error *err);
 /* False: the queue is full (nothing was taken; answer 503 with Retry-After). */

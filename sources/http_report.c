@@ -2,6 +2,7 @@
 #include "core/error.h"
 #include "sources/http_source.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,12 +49,17 @@ static void escape(const char *text, char *out, size_t room)
     out[used] = '\0';
 }
 
-kz_status kz__http_list(void *self, kz_lease_visit visit, void *ctx, kz_error *err)
+kz_status kz__http_list(void *self, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err)
 {
     kz__http *source = self;
     char cursor[KZ__HTTP_CURSOR_SIZE] = "", before[KZ__HTTP_CURSOR_SIZE];
     char after[3 * KZ__HTTP_CURSOR_SIZE + 1], path[sizeof after + 64];
     bool more = true;
+    /* The server's pages begin behind a lease, or with a service's first. */
+    if (from && from->id)
+        snprintf(cursor, sizeof cursor, "%s:%" PRIu32, from->service, from->id - 1);
+    else if (from)
+        snprintf(cursor, sizeof cursor, "%s", from->service);
     for (unsigned page = 0; more; page++) {
         kz__http_answer answer;
         kz_error why;

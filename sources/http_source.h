@@ -21,7 +21,7 @@ kz_status kz__http_nonsense(const kz__http_answer *answer, const kz_error *why, 
 kz_status kz__http_get(kz__http *source, const char *path, kz__http_answer *answer, kz_error *err);
 
 kz_status kz__http_now(void *source, int64_t *source_ms, uint64_t *generation, kz_error *err);
-kz_status kz__http_list(void *source, kz_lease_visit visit, void *ctx, kz_error *err);
+kz_status kz__http_list(void *source, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err);
 kz_status kz__http_health(void *source, const char *service, kz_source_health *health, kz_error *err);
 
 #endif

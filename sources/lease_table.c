@@ -228,6 +228,21 @@ kz_status kz__table_release_signed(const kz__rows *rows, kz__service *service, c
                                 release->timestamp_ms, now_ms, err);
 }
 
+kz__list_place kz__list_place_of(const char *service, uint32_t id)
+{
+    kz__list_place place = {.id = id};
+    snprintf(place.service, KZ_SERVICE_SIZE, "%s", service);
+    return place;
+}
+
+void kz__list_place_next_service(kz__list_place *place)
+{
+    size_t length = strlen(place->service);
+    place->service[length] = '\x01';
+    place->service[length + 1] = '\0';
+    place->id = 0;
+}
+
 void kz__grant_copy(kz_grant *to, const kz_grant *from)
 {
     memcpy(to, from, offsetof(kz_grant, leases));

@@ -51,6 +51,17 @@ bool kz__release_signed_with(const kz_release *release, const char *secret);
 kz_status kz__table_release_signed(const kz__rows *rows, kz__service *service, const kz_release *release,
                                    int64_t now_ms, kz_error *err);
 
+/* Listings are read in pages of this many lines, and shown when nothing is locked any more. */
+#define KZ__LIST_PAGE 64
+
+/* Where a listing goes on: at this id of this service, or behind it. */
+typedef struct kz__list_place {
+    char service[KZ_SERVICE_SIZE + 1]; /* a name, or a name and a byte that none has: behind it */
+    uint32_t id;
+} kz__list_place;
+kz__list_place kz__list_place_of(const char *service, uint32_t id);
+void kz__list_place_next_service(kz__list_place *place);
+
 /* Copies the part of a grant that is filled. */
 void kz__grant_copy(kz_grant *to, const kz_grant *from);
 

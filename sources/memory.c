@@ -4,6 +4,7 @@
  * table of the child's own. That table knows nothing of the parent's, so IDs of the two can be equal: memory: is for
  * one process. */
 #include "core/error.h"
+#include "core/find_block.h"
 #include "core/memory_rows.h"
 #include "lib/page.h"
 #include "sources/all.h"
@@ -185,6 +186,31 @@ static kz_status memory_release(void *ctx, const kz_release *release, kz_error *
     return leave(source, step_ms, status);
 }
 
+static kz_status memory_configure(void *ctx, const kz_service_settings *settings, kz_error *err)
+{
+    memory *source = ctx;
+    const char *name;
+    kz_status status = kz__table_service(&source->params, settings->service, &name, err);
+    if (status || (status = enter(err)))
+        return status;
+    service *s = find_service(name);
+    bool created = !s;
+    if (created && (status = add_service(source, name, &s, err)))
+        return leave(source, 0, status);
+    kz__rows rows = kz__memory_rows_use(s->rows);
+    kz__service wanted, facts = facts_now(s, s->facts.high_ms);
+    status = kz__service_with(&facts, settings, &wanted, err);
+    if (status == KZ_OK)
+        status = kz__service_adopt(&facts, &wanted, err);
+    /* The sum changes before the first grant only. */
+    if (status == KZ_OK && kz__service_slot_bits(&facts) != kz__service_slot_bits(&s->facts))
+        status = kz__table_create(&rows, &facts, err);
+    settle(s, &facts, status);
+    if (status && created)
+        drop_last_service();
+    return leave(source, 0, status);
+}
+
 static kz_status memory_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err)
 {
     memory *source = ctx;
@@ -197,71 +223,74 @@ static kz_status memory_now(void *ctx, int64_t *source_ms, uint64_t *generation,
     return leave(source, step_ms, KZ_OK);
 }
 
-typedef struct line {
-    kz_lease_info info;
-    uint64_t lo;
-} line;
-
-static int in_order(const void *a, const void *b)
-{
-    const line *x = a, *y = b;
-    int names = strcmp(x->info.service, y->info.service);
-    return names ? names : (x->lo > y->lo) - (x->lo < y->lo);
-}
-
 static bool is_lease_out(const kz__service *facts, const kz__row *row, int64_t now_ms)
 {
-    uint64_t half = UINT64_C(1) << (facts->node_bits + facts->seq_bits - 1);
-    return row->lo < half && !row->released && row->end_ms > now_ms;
+    return row->lo < kz__service_half(facts) && !row->released && row->end_ms > now_ms;
 }
 
-static void fill_line(const service *s, const kz__row *row, int64_t now_ms, line *out)
+static kz_lease_info line_of(const service *s, const kz__row *row, int64_t now_ms)
 {
-    *out = (line){.info = {.id = row->node,
-                           .created_ms = row->start_ms,
-                           .expired_ms = row->end_ms,
-                           .fallback_expired_ms = row->end_ms},
-                  .lo = row->lo};
-    strcpy(out->info.service, s->facts.name);
-    strcpy(out->info.holder, row->holder);
+    kz_lease_info info = {
+        .id = row->node, .created_ms = row->start_ms, .expired_ms = row->end_ms, .fallback_expired_ms = row->end_ms};
+    strcpy(info.service, s->facts.name);
+    strcpy(info.holder, row->holder);
     kz__rows rows = kz__memory_rows_use(s->rows);
     kz__row twin;
-    uint64_t half = UINT64_C(1) << (s->facts.node_bits + s->facts.seq_bits - 1);
-    if (rows.out_at(rows.ctx, row->lo + half, &twin, NULL) == KZ_OK && !twin.released && twin.end_ms > now_ms &&
-        strcmp(twin.secret, row->secret) == 0)
-        out->info.fallback_expired_ms = twin.end_ms;
+    if (rows.out_at(rows.ctx, row->lo + kz__service_half(&s->facts), &twin, NULL) == KZ_OK && !twin.released &&
+        twin.end_ms > now_ms && strcmp(twin.secret, row->secret) == 0)
+        info.fallback_expired_ms = twin.end_ms;
+    return info;
 }
 
-/* Copies the lines first, so that the caller is not called with the lock held. */
-static kz_status memory_list(void *ctx, kz_lease_visit visit, void *visit_ctx, kz_error *err)
+/* The first service whose name is `name` or behind it. */
+static const service *service_from(const char *name)
+{
+    const service *first = NULL;
+    for (size_t i = 0; i < shared->count; i++) {
+        const service *s = &shared->services[i];
+        if (strcmp(s->facts.name, name) >= 0 && (!first || strcmp(s->facts.name, first->facts.name) < 0))
+            first = s;
+    }
+    return first;
+}
+
+/* Fills a page, with the lock held. `at` moves on to where the next begins. */
+static size_t read_page(kz_lease_info lines[static KZ__LIST_PAGE], kz__list_place *at, int64_t now_ms)
+{
+    size_t count = 0;
+    for (const service *s; count < KZ__LIST_PAGE && (s = service_from(at->service));) {
+        if (strcmp(s->facts.name, at->service) != 0)
+            *at = kz__list_place_of(s->facts.name, 0);
+        const kz__row *row = kz__memory_rows_from(s->rows, at->id);
+        if (row && is_lease_out(&s->facts, row, now_ms))
+            lines[count++] = line_of(s, row, now_ms);
+        if (row)
+            at->id = row->node + 1;
+        else
+            kz__list_place_next_service(at);
+    }
+    return count;
+}
+
+/* Page by page, so that the caller is not called with the lock held. */
+static kz_status memory_list(void *ctx, const kz_list_from *from, kz_lease_visit visit, void *visit_ctx, kz_error *err)
 {
     memory *source = ctx;
-    kz_status status = enter(err);
-    if (status)
-        return status;
-    int64_t step_ms, now_ms = read_time(source, &step_ms);
-    line *lines = NULL;
-    size_t count = 0;
-    for (int counting = 1; counting >= 0 && status == KZ_OK; counting--) {
-        count = 0;
-        for (size_t i = 0; i < shared->count; i++) {
-            const service *s = &shared->services[i];
-            const kz__row *row;
-            for (size_t at = 0; (row = kz__memory_rows_each(s->rows, &at));)
-                if (is_lease_out(&s->facts, row, now_ms) && ++count && !counting)
-                    fill_line(s, row, now_ms, &lines[count - 1]);
-        }
-        if (counting && !(lines = malloc((count + 1) * sizeof *lines)))
-            status = kz__fail(err, KZ_NO_MEMORY, "no memory for a list of %zu leases", count);
-    }
-    leave(source, step_ms, status);
-    if (lines && count) {
-        qsort(lines, count, sizeof *lines, in_order);
-        for (size_t i = 0; i < count && visit(visit_ctx, &lines[i].info); i++)
-            ;
-    }
-    free(lines);
-    return status;
+    kz_lease_info lines[KZ__LIST_PAGE];
+    kz__list_place at = kz__list_place_of(from ? from->service : "", from ? from->id : 0);
+    size_t count;
+    do {
+        kz_status status = enter(err);
+        if (status)
+            return status;
+        int64_t step_ms, now_ms = read_time(source, &step_ms);
+        count = read_page(lines, &at, now_ms);
+        leave(source, step_ms, KZ_OK);
+        for (size_t i = 0; i < count; i++)
+            if (!visit(visit_ctx, &lines[i]))
+                return KZ_OK;
+    } while (count == KZ__LIST_PAGE);
+    return KZ_OK;
 }
 
 static kz_status memory_health(void *ctx, const char *asked, kz_source_health *health, kz_error *err)
@@ -285,7 +314,7 @@ static kz_status memory_health(void *ctx, const char *asked, kz_source_health *h
     health->lease_ms = s->facts.lease_ms;
     kz__service_layout(&s->facts, &health->layout);
     const kz__row *row;
-    uint64_t half = UINT64_C(1) << (s->facts.node_bits + s->facts.seq_bits - 1);
+    uint64_t half = kz__service_half(&s->facts);
     for (size_t at = 0; (row = kz__memory_rows_each(s->rows, &at));) {
         health->leases_out += is_lease_out(&s->facts, row, now_ms);
         if (row->lo < half && row->end_ms <= now_ms)
@@ -370,4 +399,5 @@ const kz_source_ops kz__source_memory = {.struct_size = sizeof(kz_source_ops),
                                          .now = memory_now,
                                          .list = memory_list,
                                          .health = memory_health,
+                                         .configure = memory_configure,
                                          .close = memory_close};

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of slots must be exact in Lua. */
-#define SLOT_BITS_MAX 50
-
 const char *kz__redis_digits(char text[static KZ__REDIS_DIGITS], int64_t number)
 {
     snprintf(text, KZ__REDIS_DIGITS, "%" PRId64, number);
@@ -58,7 +55,7 @@ static kz_layout layout_of(int64_t epoch_ms, int64_t time_bits, int64_t node_bit
     return layout;
 }
 
-static bool read_layout(const redisReply *reply, size_t at, kz_layout *layout)
+bool kz__redis_read_layout(const redisReply *reply, size_t at, kz_layout *layout)
 {
     int64_t epoch_ms, time_bits, node_bits, seq_bits;
     if (!kz__redis_number(reply, at, -KZ__REDIS_NUMBER_MAX, KZ__REDIS_NUMBER_MAX, &epoch_ms) ||
@@ -74,7 +71,7 @@ kz_status kz__redis_mismatch(const kz__redis *source, const char *service, const
 {
     kz_layout stored;
     kz__service facts;
-    if (!read_layout(reply, 1, &stored))
+    if (!kz__redis_read_layout(reply, 1, &stored))
         return kz__redis_unexpected(source->link, "the service's settings", reply, err);
     kz_status status = kz__service_init(&facts, service, &stored, source->params.lease_ms, err);
     facts.granted = true;
@@ -102,7 +99,8 @@ kz_status kz__redis_settings_read(kz__redis *source, const char *service, bool a
     else if (kz__redis_said(reply, "MISMATCH"))
         status = kz__redis_mismatch(source, service, reply, err);
     else if (kz__redis_said(reply, "OK") && kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &s.source_ms) &&
-             kz__redis_number(reply, 2, 0, KZ__REDIS_NUMBER_MAX, &s.generation) && read_layout(reply, 4, &s.layout) &&
+             kz__redis_number(reply, 2, 0, KZ__REDIS_NUMBER_MAX, &s.generation) &&
+             kz__redis_read_layout(reply, 4, &s.layout) &&
              kz__redis_number(reply, 8, 1, KZ__REDIS_NUMBER_MAX, &s.lease_ms) &&
              kz__redis_number(reply, 9, 0, KZ__REDIS_NUMBER_MAX, &s.leases_out) &&
              kz__redis_number(reply, 10, 0, KZ__REDIS_NUMBER_MAX, &s.leases_ended)) {
@@ -281,18 +279,13 @@ static kz_status read_url(kz__redis *source, const char *text, const kz_source_o
     static const char *const more[] = {"prefix", "cacert", "insecure", NULL};
     kz__url url;
     kz__redis_address address;
-    kz__service service;
     kz_status status = check_secrecy(text, err);
     if (!status)
         status = kz__url_parse(text, &url, err);
     if (!status)
         status = kz__table_params_read(&url, options, more, &source->params, err);
     if (!status)
-        status =
-            kz__service_init(&service, source->params.service, &source->params.layout, source->params.lease_ms, err);
-    if (!status && service.node_bits + service.seq_bits > SLOT_BITS_MAX)
-        status = kz__fail(err, KZ_INVALID, "a lease table in Redis has room for %d node and sequence bits, not %d",
-                          SLOT_BITS_MAX, service.node_bits + service.seq_bits);
+        status = kz__redis_slots_check(&source->params.layout, err);
     const char *prefix = status ? NULL : kz__url_param(&url, "prefix");
     if (prefix && strlen(prefix) > KZ__REDIS_PREFIX_MAX)
         status = kz__fail(err, KZ_INVALID, "source %s: a prefix has at most %d characters", url.scheme,
@@ -354,6 +347,7 @@ const kz_source_ops kz__source_redis = {.struct_size = sizeof(kz_source_ops),
                                         .now = redis_now,
                                         .list = kz__redis_list,
                                         .health = kz__redis_health,
+                                        .configure = kz__redis_configure,
                                         .close = redis_close};
 
 const kz_source_ops kz__source_redis_sentinel = {.struct_size = sizeof(kz_source_ops),
@@ -374,4 +368,5 @@ const kz_source_ops kz__source_rediss = {.struct_size = sizeof(kz_source_ops),
                                          .now = redis_now,
                                          .list = kz__redis_list,
                                          .health = kz__redis_health,
+                                         .configure = kz__redis_configure,
                                          .close = redis_close};

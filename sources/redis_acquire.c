@@ -106,39 +106,32 @@ static void request_text(const kz_acquire *request, char text[static REQUEST_TEX
         snprintf(text + 2 * i, 3, "%02x", request->request_id[i]);
 }
 
+#define ARGS_REQUEST KZ__REDIS_OPENING_ARGS
+#define ARGS_SECRETS (ARGS_REQUEST + 3)
+
 /* One acquire with `count` secrets. The reply says "SECRETS" and how many if those are too few. */
 static kz_status ask(kz__redis *source, const kz_acquire *request, const kz__redis_seen *seen, size_t count,
                      redisReply **reply, kz_error *err)
 {
-    static const char *const flags[2][2] = {{"", "g"}, {"q", "qg"}};
     char(*secrets)[KZ_SECRET_SIZE] = calloc(count, sizeof *secrets);
     if (!secrets)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for secrets");
     kz_status status = kz__secrets_draw(secrets, count, err);
-    const kz_layout *layout = &source->params.layout;
-    char epoch[KZ__REDIS_DIGITS], time[KZ__REDIS_DIGITS], node[KZ__REDIS_DIGITS], seq[KZ__REDIS_DIGITS],
-        lease[KZ__REDIS_DIGITS], most[KZ__REDIS_DIGITS], generation[KZ__REDIS_DIGITS], asked[KZ__REDIS_DIGITS],
-        holder[KZ_HOLDER_SIZE] = "", id[REQUEST_TEXT_SIZE];
+    char asked[KZ__REDIS_DIGITS], holder[KZ_HOLDER_SIZE] = "", id[REQUEST_TEXT_SIZE];
     request_text(request, id);
     if (request->holder)
         snprintf(holder, sizeof holder, "%s", request->holder);
-    const char *args[12 + KZ_GRANT_LEASES_MAX] = {kz__redis_digits(epoch, layout->epoch_ms),
-                                                  kz__redis_digits(time, layout->time_bits),
-                                                  kz__redis_digits(node, layout->node_bits),
-                                                  kz__redis_digits(seq, layout->seq_bits),
-                                                  kz__redis_digits(lease, source->params.lease_ms),
-                                                  kz__redis_digits(most, KZ__MAX_THROUGHPUT_DEFAULT),
-                                                  flags[source->params.quarantine][source->params.layout_given],
-                                                  kz__redis_digits(generation, seen->generation),
-                                                  seen->born,
-                                                  id,
-                                                  kz__redis_digits(asked, request->throughput_per_ms),
-                                                  holder};
+    kz__redis_opening opening;
+    const char *args[ARGS_SECRETS + KZ_GRANT_LEASES_MAX];
+    kz__redis_opening_fill(source, seen, &opening, args);
+    args[ARGS_REQUEST] = id;
+    args[ARGS_REQUEST + 1] = kz__redis_digits(asked, request->throughput_per_ms);
+    args[ARGS_REQUEST + 2] = holder;
     for (size_t i = 0; i < count; i++)
-        args[12 + i] = secrets[i];
+        args[ARGS_SECRETS + i] = secrets[i];
     kz__redis_place place = {source->prefix, seen->service};
     if (!status)
-        status = kz__redis_run(source->link, KZ__REDIS_ACQUIRE, &place, (int)(12 + count), args, reply, err);
+        status = kz__redis_run(source->link, KZ__REDIS_ACQUIRE, &place, (int)(ARGS_SECRETS + count), args, reply, err);
     explicit_bzero(secrets, count * sizeof *secrets);
     free(secrets);
     return status;

@@ -1,5 +1,5 @@
 /* The lease table's scripts for Redis, in Lua: the rules of core/table.h, each operation one atomic script.
- * This file: acquire.
+ * This file: what may make a service: a change of its settings, and acquire.
  *
  * In pieces, because a string of more than 4,095 characters is not portable; sources/redis_scripts.c joins them.
  * The keys are described in redis_lua_table.h. */
@@ -8,28 +8,29 @@
 
 /* clang-format off */
 
-/* Acquire: the service, and a request seen before. */
-static const char lua_acquire[] =
-    "-- ARGV: service; epoch, time, node, seq, lease, max for a new one; flags; what was seen before; the request; secrets.\n"
+/* What an acquire and a change of settings begin with: the service, and how one is made. */
+static const char lua_new[] =
+    "-- ARGV begins with: service; epoch, time, node, seq, lease, max for a new one; flags; what was seen before.\n"
     "local name, wanted = ARGV[1], {epoch = num(ARGV[2], 'epoch'), time = num(ARGV[3], 'time'), node = num(ARGV[4], 'node'),\n"
     "                               seq = num(ARGV[5], 'seq')}\n"
     "local quarantine, given = string.find(ARGV[8], 'q'), string.find(ARGV[8], 'g')\n"
-    "local seen, born = num(ARGV[9], 'seen'), ARGV[10]\n"
-    "local request, asked, holder, secrets = ARGV[11], num(ARGV[12], 'asked'), ARGV[13], #ARGV - 13\n"
-    "local SWEEP, SEARCH, LEASES_MAX, TWIN_LEASES = 64, 64, 256, 4\n"
+    "local TWIN_LEASES = 4\n"
     "\n"
     "-- A new service: its settings and its free space, also if nothing is granted, so that a quarantine ends.\n"
     "local function create()\n"
+    "  if redis.call('EXISTS', FREE, LEASES, TWINS) > 0 then return nil, {'HEADLESS'} end\n"
     "  local s = {name = name, epoch = wanted.epoch, time = wanted.time, node = wanted.node, seq = wanted.seq, lease = num(ARGV[6], 'lease'),\n"
-    "             max = num(ARGV[7], 'max'), high_blocks = 0, granted = 0, cursor = 0, high = now, generation = 0, embargo = 0,\n"
+    "             max = num(ARGV[7], 'max'), high_blocks = 0, granted = 0, cursor = 0, high = now, embargo = 0,\n"
     "             born = clock[1] .. string.format('%06d', num(clock[2], 'TIME'))}\n"
     /* After a quarantine nobody holds anything of the store before: its generations are over, and ours lie above. */
-    "  if quarantine then s.embargo, s.generation = now + TWIN_LEASES * s.lease, num(s.born, 'born') end\n"
+    "  if quarantine then\n"
+    "    s.embargo, generation = now + TWIN_LEASES * s.lease, math.max(generation, num(s.born, 'born'))\n"
+    "    write('SET', GENERATION, int(generation))\n"
+    "  end\n"
     "  write('HSET', KEYS[1], 'name', name, 'epoch', int(s.epoch), 'time', int(s.time), 'node', int(s.node), 'seq',\n"
     "        int(s.seq), 'lease', int(s.lease), 'max', int(s.max), 'high_blocks', '0', 'embargo', int(s.embargo), 'born',\n"
-    "        s.born, 'high', int(now), 'generation', int(s.generation), 'cursor', '0', 'granted', '0')\n"
-    "  local slots = int(2 ^ (s.node + s.seq))\n"
-    "  write('ZADD', FREE, slots, '0:' .. slots)\n"
+    "        s.born, 'high', int(now), 'cursor', '0', 'granted', '0')\n"
+    "  make_space(s)\n"
     "  write('SADD', KEYS[2], name)\n"
     "  commit()\n"
     "  writes = {}\n"
@@ -37,23 +38,51 @@ static const char lua_acquire[] =
     "end\n"
     "\n"
     "local s, refusal = read_service(name)\n"
-    "if refusal then return refusal end\n"
-    "if s and wall < s.high - 1000 then return {'BEHIND', int(s.high - wall)} end\n"
-    "if s or not quarantine then\n"
-    "  refusal = went_back(s, seen, born)\n"
+    "if not refusal and (s or not quarantine) then refusal = went_back(s, num(ARGV[9], 'seen'), ARGV[10]) end\n"
+    "if refusal then return refusal end\n";
+
+/* A change of settings. */
+static const char lua_configure[] =
+    "-- ARGV goes on with what is wanted, empty where it stays: epoch, time, node, seq; lease, max, high_blocks. Once a lease\n"
+    "-- was granted the epoch, the time bits and the sum of node and sequence bits are fixed: what is out counts slots by it.\n"
+    "if not s then\n"
+    "  s, refusal = create()\n"
     "  if refusal then return refusal end\n"
     "end\n"
+    "local slot_bits, now_is = s.node + s.seq, {}\n"
+    "for i, field in ipairs({'epoch', 'time', 'node', 'seq', 'lease', 'max', 'high_blocks'}) do\n"
+    "  local text = ARGV[10 + i]\n"
+    "  now_is[field] = text ~= '' and num(text, field) or s[field]\n"
+    "end\n"
+    "local resized = now_is.node + now_is.seq ~= slot_bits\n"
+    "if s.granted == 1 and (resized or now_is.epoch ~= s.epoch or now_is.time ~= s.time) then\n"
+    "  return {'MISMATCH', int(s.epoch), int(s.time), int(s.node), int(s.seq)}\n"
+    "end\n"
+    "for field, value in pairs(now_is) do\n"
+    "  s[field] = value\n"
+    "  write('HSET', KEYS[1], field, int(value))\n"
+    "end\n"
+    "if resized then make_space(s) end\n"
+    "save(s)\n"
+    "commit()\n"
+    "return {'OK', int(now), int(generation), s.born, int(s.epoch), int(s.time), int(s.node), int(s.seq)}\n";
+
+/* Acquire: a request seen before. */
+static const char lua_acquire[] =
+    "-- ARGV goes on with: the request, its throughput, its holder; secrets.\n"
+    "local request, asked, holder, secrets = ARGV[11], num(ARGV[12], 'asked'), ARGV[13], #ARGV - 13\n"
+    "local SWEEP, SEARCH, LEASES_MAX = 64, 64, 256\n"
+    "\n"
+    "if s and wall < s.high - 1000 then return {'BEHIND', int(s.high - wall)} end\n"
     "if s and given then\n"
     "  refusal = differs(s, wanted)\n"
-    "  if refusal then return refusal end\n"
+    "elseif not s then\n"
+    "  s, refusal = create()\n"
     "end\n"
-    "if not s then\n"
-    "  if redis.call('EXISTS', FREE, LEASES, TWINS) > 0 then return {'HEADLESS'} end\n"
-    "  s = create()\n"
-    "end\n"
+    "if refusal then return refusal end\n"
     "\n"
     "local function answer(found)\n"
-    "  local out = {'OK', int(now), int(s.generation), s.born, request, int(s.epoch), int(s.time), int(#found)}\n"
+    "  local out = {'OK', int(now), int(generation), s.born, request, int(s.epoch), int(s.time), int(#found)}\n"
     "  table.sort(found, function(a, b) return a.lo < b.lo end)\n"
     "  for _, l in ipairs(found) do\n"
     "    for _, n in ipairs({l.id, l.created, l.expired, l.twin_created, l.twin_expired, l.node, l.seq}) do\n"
@@ -163,6 +192,7 @@ static const char lua_grant[] =
     "  taken[id] = true\n"
     "  row(key, lo, expired, secret)\n"
     "  write('ZADD', LEASES, int(expired), member_of(lo, lo + size, id))\n"
+    "  write('ZADD', NODES, int(id), int(id))\n"
     "  if twin then\n"
     "    local number = (lo + half) / size\n"
     "    key = base .. int(number)\n"

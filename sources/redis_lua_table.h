@@ -5,12 +5,14 @@
  *
  *   <base>lease:N         hash: a lease, or the twin with that number (serviceId, secret, expired, ...)
  *   <base>lease:N:twin    hash: a twin whose number is that of a lease of another height
- *   <base>lease:service   hash: the settings, the highest time answered, the generation, the cursor
+ *   <base>lease:service   hash: the settings, the highest time answered, the cursor
  *   <base>lease:last_assigned       the machine ID assigned last
  *   <base>lease:free                sorted set of free ranges "lo:hi", by hi
  *   <base>lease:out, lease:twins    sorted sets of the rows that are out, "lo:hi:node", by end
+ *   <base>lease:nodes               sorted set of the leases' numbers, for listings
  *   <base>lease:request:HEX         the machine IDs that a request got; ends with the leases
  *   <prefix>lease:services          set of all services' names
+ *   <prefix>lease:generation        grows with every write to any of them: a server answers for all services at once
  *
  * where <base> is the prefix, and for a service other than "default" its name and a colon. */
 #ifndef KZ_SOURCES_REDIS_LUA_TABLE_H
@@ -20,11 +22,12 @@
 
 /* What every script begins with. */
 static const char lua_begin[] =
-    "-- KEYS[1] is <prefix>lease:service, KEYS[2] the set of all services; every other key is made from KEYS[1], which in a\n"
-    "-- cluster carries the {tag}. Nothing is written before commit(): Redis does not undo what a failed script has written.\n"
+    "-- KEYS[1] is <base>lease:service, KEYS[2] the set of all services; every other key is made from these two, which in a\n"
+    "-- cluster carry the {tag}. Nothing is written before commit(): Redis does not undo what a failed script has written.\n"
     "-- Numbers stay below 2^53 and are written with %.0f: tostring() would lose digits.\n"
     "local base = string.sub(KEYS[1], 1, -8)\n"
-    "local FREE, LEASES, TWINS = base .. 'free', base .. 'out', base .. 'twins'\n"
+    "local FREE, LEASES, TWINS, NODES = base .. 'free', base .. 'out', base .. 'twins', base .. 'nodes'\n"
+    "local GENERATION = string.sub(KEYS[2], 1, -9) .. 'generation'\n"
     "\n"
     "local function int(n) return string.format('%.0f', n) end\n"
     "local function num(text, what)\n"
@@ -48,6 +51,7 @@ static const char lua_begin[] =
     "local clock = redis.call('TIME')\n"
     "local wall = num(clock[1], 'TIME') * 1000 + math.floor(num(clock[2], 'TIME') / 1000)\n"
     "local now = wall\n"
+    "local generation = num(redis.call('GET', GENERATION) or '0', 'generation')\n"
     "\n"
     "-- The service's settings and what the table remembers; nil if there is none yet.\n"
     "local function read_service(name)\n"
@@ -55,29 +59,35 @@ static const char lua_begin[] =
     "  if not s.name then return nil end\n"
     "  if s.name ~= name then return nil, {'NAME', s.name} end\n"
     "  for _, field in ipairs({'epoch', 'time', 'node', 'seq', 'lease', 'max', 'high_blocks', 'granted', 'cursor',\n"
-    "                          'high', 'generation', 'embargo'}) do\n"
+    "                          'high', 'embargo'}) do\n"
     "    s[field] = num(s[field], field)\n"
     "  end\n"
     "  if now < s.high then now = s.high end\n"
     "  return s\n"
     "end\n"
     "\n"
-    "-- Refuses a store that is not the one seen before: an older copy, or flushed. One that was made anew under quarantine\n"
+    "-- Refuses a store that is not the one seen before ('0': none): an older copy, or flushed. One that was made anew under quarantine\n"
     "-- waits out all old leases by itself.\n"
     "local function went_back(s, seen, born)\n"
-    "  if seen == 0 then return nil end\n"
-    "  if not s then return {'BACK', '0', int(seen)} end\n"
-    "  if (s.born == born and s.generation < seen) or (s.born ~= born and s.embargo == 0) then\n"
-    "    return {'BACK', int(s.generation), int(seen)}\n"
+    "  if born == '0' then return nil end\n"
+    "  if not s or (s.born == born and generation < seen) or (s.born ~= born and s.embargo == 0) then\n"
+    "    return {'BACK', int(generation), int(seen)}\n"
     "  end\n"
     "end\n"
     "\n"
     "-- Time does not go back: the highest time answered is kept with what is written.\n"
     "local function save(s)\n"
     "  s.high = now\n"
-    "  s.generation = s.generation + 1\n"
-    "  write('HSET', KEYS[1], 'high', int(s.high), 'generation', int(s.generation), 'cursor', int(s.cursor),\n"
-    "        'granted', int(s.granted))\n"
+    "  generation = generation + 1\n"
+    "  write('HSET', KEYS[1], 'high', int(s.high), 'cursor', int(s.cursor), 'granted', int(s.granted))\n"
+    "  write('SET', GENERATION, int(generation))\n"
+    "end\n"
+    "\n"
+    "-- All slots of a service that has granted nothing, both halves.\n"
+    "local function make_space(s)\n"
+    "  local slots = int(2 ^ (s.node + s.seq))\n"
+    "  write('DEL', FREE)\n"
+    "  write('ZADD', FREE, slots, '0:' .. slots)\n"
     "end\n"
     "\n"
     "local function differs(s, wanted)\n"
@@ -204,6 +214,7 @@ static const char lua_space[] =
     "    if rows[i].set == LEASES then\n"
     "      dropped[node] = true\n"
     "      write('DEL', base .. int(node))\n"
+    "      write('ZREM', NODES, int(node))\n"
     "    else\n"
     "      passed[node] = true\n"
     "      write('DEL', twin_key(node, lo))\n"
@@ -263,7 +274,7 @@ static const char lua_release[] =
     "if not first then return {'NOTFOUND'} end\n"
     "save(s)\n"
     "commit()\n"
-    "return {'OK', int(now), int(s.generation), s.born}\n";
+    "return {'OK', int(now), int(generation), s.born}\n";
 
 /* The time. */
 static const char lua_now[] =
@@ -271,10 +282,10 @@ static const char lua_now[] =
     "local s, refusal = read_service(ARGV[1])\n"
     "refusal = refusal or went_back(s, num(ARGV[2], 'seen'), ARGV[3])\n"
     "if refusal then return refusal end\n"
-    "if not s then return {'OK', int(now), '0', '0'} end\n"
+    "if not s then return {'OK', int(now), int(generation), '0'} end\n"
     "save(s)\n"
     "commit()\n"
-    "return {'OK', int(now), int(s.generation), s.born}\n";
+    "return {'OK', int(now), int(generation), s.born}\n";
 
 /* The settings of a service. */
 static const char lua_adopt[] =
@@ -292,46 +303,35 @@ static const char lua_adopt[] =
     "  refusal = differs(s, wanted)\n"
     "  if refusal and s.granted == 1 then return refusal end\n"
     "  if refusal then\n"
-    "    local slots = int(2 ^ (wanted.node + wanted.seq))\n"
-    "    write('DEL', FREE)\n"
-    "    write('ZADD', FREE, slots, '0:' .. slots)\n"
     "    for field, value in pairs(wanted) do\n"
     "      s[field] = value\n"
     "      write('HSET', KEYS[1], field, int(value))\n"
     "    end\n"
+    "    make_space(s)\n"
     "    save(s)\n"
     "    commit()\n"
     "  end\n"
     "end\n"
-    "return {'OK', int(now), int(s.generation), s.born, int(s.epoch), int(s.time), int(s.node), int(s.seq), int(s.lease),\n"
+    "return {'OK', int(now), int(generation), s.born, int(s.epoch), int(s.time), int(s.node), int(s.seq), int(s.lease),\n"
     "        int(redis.call('ZCOUNT', LEASES, '(' .. int(now), '+inf')),\n"
     "        int(redis.call('ZCOUNT', LEASES, '-inf', int(now)))}\n";
 
 /* A page of the leases that are held. */
 static const char lua_list[] =
-    "-- ARGV: service, the end to go on from, how many with that end were listed before. Up to 64 leases that are held.\n"
+    "-- ARGV: service, the number to begin at, how many to look at. Where to go on ('' at the end), then the leases.\n"
     "local s, refusal = read_service(ARGV[1])\n"
     "if refusal then return refusal end\n"
-    "if not s then return {'OK', ARGV[2], '0', '0'} end\n"
-    "local from, skip = num(ARGV[2], 'from'), num(ARGV[3], 'skip')\n"
-    "if from <= now then from, skip = now + 1, 0 end\n"
-    "local flat = redis.call('ZRANGEBYSCORE', LEASES, int(from), '+inf', 'WITHSCORES', 'LIMIT', skip, 64)\n"
-    "local out = {'OK', int(from), int(skip), int(#flat / 2)}\n"
-    "for i = 1, #flat, 2 do\n"
-    "  local ends, id = num(flat[i + 1], 'out'), num(string.match(flat[i], '(%d+)$'), 'out')\n"
-    "  if ends == from then skip = skip + 1 else from, skip = ends, 1 end\n"
-    "  local h = redis.call('HMGET', base .. int(id), 'createdAt', 'expired', 'holder', 'released', 'bitId', 'secret', 'lo')\n"
-    "  if h[4] == '0' then\n"
-    "    local twin = twin_key(id + 2 ^ (num(h[5], 'bitId') - 1), num(h[7], 'lo') + 2 ^ (s.node + s.seq - 1))\n"
+    "local page, out = num(ARGV[3], 'page'), {'OK', ''}\n"
+    "local ids = s and redis.call('ZRANGEBYSCORE', NODES, ARGV[2], '+inf', 'LIMIT', 0, page) or {}\n"
+    "for _, id in ipairs(ids) do\n"
+    "  local h = redis.call('HMGET', base .. id, 'createdAt', 'expired', 'holder', 'released', 'bitId', 'secret', 'lo')\n"
+    "  if h[4] == '0' and num(h[2], 'expired') > now then\n"
+    "    local twin = twin_key(num(id, 'nodes') + 2 ^ (num(h[5], 'bitId') - 1), num(h[7], 'lo') + 2 ^ (s.node + s.seq - 1))\n"
     "    twin = redis.call('HMGET', twin, 'secret', 'expired')\n"
-    "    out[#out + 1] = int(id)\n"
-    "    out[#out + 1] = h[1]\n"
-    "    out[#out + 1] = h[2]\n"
-    "    out[#out + 1] = twin[1] == h[6] and twin[2] or h[2]\n"
-    "    out[#out + 1] = h[3]\n"
+    "    for _, text in ipairs({id, h[1], h[2], twin[1] == h[6] and twin[2] or h[2], h[3]}) do out[#out + 1] = text end\n"
     "  end\n"
     "end\n"
-    "out[2], out[3] = int(from), int(skip)\n"
+    "if #ids == page then out[2] = int(num(ids[page], 'nodes') + 1) end\n"
     "return out\n";
 
 /* clang-format on */

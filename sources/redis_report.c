@@ -16,12 +16,6 @@ static kz_status command(kz__redis *source, int count, const char *const *texts,
 
 /* ---- who holds what ---- */
 
-/* Where a listing goes on: the end of the last lease shown, and how many with that end were shown. */
-typedef struct page {
-    char from[24], skip[24];
-    int64_t rows; /* on this page, shown or not; 0: it was the last */
-} page;
-
 static bool read_line(const redisReply *reply, size_t at, kz_lease_info *info)
 {
     int64_t id;
@@ -36,43 +30,45 @@ static bool read_line(const redisReply *reply, size_t at, kz_lease_info *info)
     return true;
 }
 
-static kz_status list_page(kz__redis *source, const char *service, page *p, kz_lease_visit visit, void *ctx, bool *more,
-                           kz_error *err)
+/* A page of one service from number `at` on, which moves on. *more is false after the last. */
+static kz_status list_page(kz__redis *source, const char *service, uint32_t *at, kz_lease_visit visit, void *ctx,
+                           bool *more, bool *enough, kz_error *err)
 {
+    char from[KZ__REDIS_DIGITS], page[KZ__REDIS_DIGITS];
     redisReply *reply = NULL;
     kz__redis_place place = {source->prefix, service};
-    const char *args[] = {p->from, p->skip};
+    const char *args[] = {kz__redis_digits(from, *at), kz__redis_digits(page, KZ__LIST_PAGE)};
     kz_status status = kz__redis_run(source->link, KZ__REDIS_LIST, &place, 2, args, &reply, err);
     if (status)
         return status;
-    int64_t from, skip;
-    if (!kz__redis_said(reply, "OK") || !kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &from) ||
-        !kz__redis_number(reply, 2, 0, KZ__REDIS_NUMBER_MAX, &skip) ||
-        !kz__redis_number(reply, 3, 0, KZ__REDIS_NUMBER_MAX, &p->rows) || (reply->elements - 4) % 5)
+    int64_t next = 0;
+    const char *onward = kz__redis_text(reply, 1);
+    if (!kz__redis_said(reply, "OK") || !onward || (reply->elements - 2) % 5 ||
+        (*onward && !kz__redis_number(reply, 1, *at + INT64_C(1), UINT32_MAX, &next)))
         status = kz__redis_unexpected(source->link, "a listing", reply, err);
-    for (size_t at = 4; !status && *more && at < reply->elements; at += 5) {
+    for (size_t line = 2; !status && !*enough && line < reply->elements; line += 5) {
         kz_lease_info info = {0};
         snprintf(info.service, sizeof info.service, "%s", service);
-        if (!read_line(reply, at, &info))
+        if (!read_line(reply, line, &info))
             status = kz__redis_unexpected(source->link, "a listing", reply, err);
         else
-            *more = visit(ctx, &info);
+            *enough = !visit(ctx, &info);
     }
     if (!status) {
-        snprintf(p->from, sizeof p->from, "%" PRId64, from);
-        snprintf(p->skip, sizeof p->skip, "%" PRId64, skip);
+        *more = next > 0;
+        *at = (uint32_t)next;
     }
     freeReplyObject(reply);
     return status;
 }
 
-static kz_status list_service(kz__redis *source, const char *service, kz_lease_visit visit, void *ctx, bool *more,
-                              kz_error *err)
+static kz_status list_service(kz__redis *source, const char *service, uint32_t from, kz_lease_visit visit, void *ctx,
+                              bool *enough, kz_error *err)
 {
-    page p = {.from = "0", .skip = "0", .rows = 1};
+    bool more = true;
     kz_status status = KZ_OK;
-    while (!status && *more && p.rows)
-        status = list_page(source, service, &p, visit, ctx, more, err);
+    while (!status && more && !*enough)
+        status = list_page(source, service, &from, visit, ctx, &more, enough, err);
     return status;
 }
 
@@ -82,7 +78,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->str, (*y)->str);
 }
 
-kz_status kz__redis_list(void *self, kz_lease_visit visit, void *ctx, kz_error *err)
+kz_status kz__redis_list(void *self, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err)
 {
     kz__redis *source = self;
     char key[KZ__REDIS_PREFIX_MAX + 32];
@@ -101,9 +97,13 @@ kz_status kz__redis_list(void *self, kz_lease_visit visit, void *ctx, kz_error *
             status = kz__redis_unexpected(source->link, "SMEMBERS", reply, err);
     if (!status && reply->elements)
         qsort(reply->element, reply->elements, sizeof(redisReply *), by_name);
-    bool more = true;
-    for (size_t i = 0; !status && more && i < reply->elements; i++)
-        status = list_service(source, reply->element[i]->str, visit, ctx, &more, err);
+    bool enough = false;
+    for (size_t i = 0; !status && !enough && i < reply->elements; i++) {
+        const char *service = reply->element[i]->str;
+        int order = from ? strcmp(service, from->service) : 1;
+        if (order >= 0)
+            status = list_service(source, service, order ? 0 : from->id, visit, ctx, &enough, err);
+    }
     freeReplyObject(reply);
     return status;
 }

@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECES_MAX 4
+#define PIECES_MAX 5
 
 static const char *const pieces[KZ__REDIS_SCRIPTS][PIECES_MAX] = {
-    [KZ__REDIS_ACQUIRE] = {lua_begin, lua_space, lua_acquire, lua_grant},
+    [KZ__REDIS_ACQUIRE] = {lua_begin, lua_space, lua_new, lua_acquire, lua_grant},
+    [KZ__REDIS_CONFIGURE] = {lua_begin, lua_new, lua_configure},
     [KZ__REDIS_LOOK] = {lua_begin, lua_space, lua_candidates, lua_look},
     [KZ__REDIS_RELEASE] = {lua_begin, lua_space, lua_candidates, lua_release},
     [KZ__REDIS_NOW] = {lua_begin, lua_now},

@@ -6,6 +6,7 @@
 
 typedef enum kz__redis_script {
     KZ__REDIS_ACQUIRE,
+    KZ__REDIS_CONFIGURE,
     KZ__REDIS_LOOK,
     KZ__REDIS_RELEASE,
     KZ__REDIS_NOW,

@@ -45,6 +45,9 @@ kz_status kz__redis_settings_read(kz__redis *source, const char *service, bool a
 /* KZ_MISMATCH, from the script's answer "MISMATCH". */
 kz_status kz__redis_mismatch(const kz__redis *source, const char *service, const redisReply *reply, kz_error *err);
 
+/* A service's layout in an answer: epoch, time, node and sequence bits from element `at` on. */
+bool kz__redis_read_layout(const redisReply *reply, size_t at, kz_layout *layout);
+
 /* What was seen of a service; NULL: no memory. */
 kz__redis_seen *kz__redis_seen_of(kz__redis *source, const char *service, kz_error *err);
 
@@ -54,8 +57,21 @@ bool kz__redis_read_head(const redisReply *reply, kz__redis_seen *seen, int64_t 
 /* The number as text, in the caller's memory. */
 const char *kz__redis_digits(char text[static KZ__REDIS_DIGITS], int64_t number);
 
+/* What the scripts that may make a service begin with: the settings of a new one, and what was seen before. */
+#define KZ__REDIS_OPENING_ARGS 9
+typedef struct kz__redis_opening {
+    char epoch[KZ__REDIS_DIGITS], time[KZ__REDIS_DIGITS], node[KZ__REDIS_DIGITS], seq[KZ__REDIS_DIGITS],
+        lease[KZ__REDIS_DIGITS], most[KZ__REDIS_DIGITS], generation[KZ__REDIS_DIGITS];
+} kz__redis_opening;
+void kz__redis_opening_fill(const kz__redis *source, const kz__redis_seen *seen, kz__redis_opening *opening,
+                            const char *args[static KZ__REDIS_OPENING_ARGS]);
+
+/* KZ_INVALID: more slots than Lua can count. */
+kz_status kz__redis_slots_check(const kz_layout *layout, kz_error *err);
+
 kz_status kz__redis_acquire(void *source, const kz_acquire *request, kz_grant *grant, kz_error *err);
-kz_status kz__redis_list(void *source, kz_lease_visit visit, void *ctx, kz_error *err);
+kz_status kz__redis_list(void *source, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err);
+kz_status kz__redis_configure(void *source, const kz_service_settings *settings, kz_error *err);
 kz_status kz__redis_health(void *source, const char *service, kz_source_health *health, kz_error *err);
 
 #endif

@@ -40,10 +40,12 @@
     X(OUT_REMOVE, "DELETE FROM out WHERE service=?1 AND lo=?2")                                                        \
     X(OUT_COUNT, "SELECT count(*) FROM out WHERE service=?1 AND twin=0 AND released=0 AND end_ms>?2")                  \
     X(OUT_RESTING, "SELECT lo, hi FROM out WHERE service=?1 AND twin=0 AND end_ms<=?2")                                \
-    X(LIST, "SELECT s.name, o.holder, o.node, o.start_ms, o.end_ms, coalesce(t.end_ms, o.end_ms) FROM service s"       \
-            " JOIN out o ON o.service=s.id LEFT JOIN out t ON t.service=o.service"                                     \
+    X(SERVICE_FROM, "SELECT id, name FROM service WHERE name>=?1 ORDER BY name LIMIT 1")                               \
+    X(LIST, "SELECT o.holder, o.node, o.start_ms, o.end_ms, coalesce(t.end_ms, o.end_ms)"                              \
+            " FROM out o INDEXED BY out_node LEFT JOIN out t ON t.service=o.service"                                   \
             " AND t.lo=o.lo+(1<<(o.node_bits+o.seq_bits-1)) AND t.secret=o.secret AND t.released=0 AND t.end_ms>?1"    \
-            " WHERE o.twin=0 AND o.released=0 AND o.end_ms>?1 ORDER BY s.name, o.lo")                                  \
+            " WHERE o.service=?2 AND o.node>=?3 AND o.twin=0 AND o.released=0 AND o.end_ms>?1"                         \
+            " ORDER BY o.node LIMIT ?4")                                                                               \
     X(SYNCHRONOUS, "PRAGMA synchronous")
 
 typedef enum kz__sqlite_name {

@@ -3,7 +3,7 @@
 #include "sources/sqlite_source.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 static void copy_text(sqlite3_stmt *q, int column, char *out, size_t size)
 {
@@ -11,49 +11,88 @@ static void copy_text(sqlite3_stmt *q, int column, char *out, size_t size)
     snprintf(out, size, "%s", text ? text : "");
 }
 
-static kz_status read_lines(kz__sqlite_source *s, kz_lease_info **lines, size_t *count, kz_error *err)
+/* The first service whose name is that or behind it. */
+static kz_status find_service(kz__sqlite_source *s, const char *name, int64_t *service, kz__list_place *at,
+                              kz_error *err)
 {
-    kz__sqlite_transaction t;
     sqlite3_stmt *q;
-    size_t room = 0;
-    kz_status status = kz__sqlite_meta(s, &t, err);
-    if (status || (status = kz__sqlite_use(&s->file, KZ__SQL_LIST, &q, err)))
+    kz_status status = kz__sqlite_use(&s->file, KZ__SQL_SERVICE_FROM, &q, err);
+    if (status)
         return status;
-    sqlite3_bind_int64(q, 1, t.now_ms);
+    sqlite3_bind_text(q, 1, name, -1, SQLITE_TRANSIENT);
+    status = kz__sqlite_step(&s->file, q, "cannot be read", err);
+    if (status)
+        return status;
+    char found[KZ_SERVICE_SIZE];
+    copy_text(q, 1, found, sizeof found);
+    *service = sqlite3_column_int64(q, 0);
+    if (strcmp(found, name) != 0)
+        *at = kz__list_place_of(found, 0);
+    sqlite3_reset(q);
+    return KZ_OK;
+}
+
+/* Adds lines of one service to the page. */
+static kz_status read_lines(kz__sqlite_source *s, int64_t service, const kz__list_place *at, int64_t now_ms,
+                            kz_lease_info *lines, size_t *count, kz_error *err)
+{
+    sqlite3_stmt *q;
+    kz_status status = kz__sqlite_use(&s->file, KZ__SQL_LIST, &q, err);
+    if (status)
+        return status;
+    sqlite3_bind_int64(q, 1, now_ms);
+    sqlite3_bind_int64(q, 2, service);
+    sqlite3_bind_int64(q, 3, at->id);
+    sqlite3_bind_int64(q, 4, (int64_t)(KZ__LIST_PAGE - *count));
     while ((status = kz__sqlite_step(&s->file, q, "cannot be read", err)) == KZ_OK) {
-        if (*count == room) {
-            room = room ? 2 * room : 64;
-            kz_lease_info *grown = realloc(*lines, room * sizeof *grown);
-            if (!grown) {
-                sqlite3_reset(q);
-                return kz__fail(err, KZ_NO_MEMORY, "no memory for a list of %zu leases", room);
-            }
-            *lines = grown;
-        }
-        kz_lease_info *info = &(*lines)[(*count)++];
-        copy_text(q, 0, info->service, sizeof info->service);
-        copy_text(q, 1, info->holder, sizeof info->holder);
-        info->id = (uint32_t)sqlite3_column_int64(q, 2);
-        info->created_ms = sqlite3_column_int64(q, 3);
-        info->expired_ms = sqlite3_column_int64(q, 4);
-        info->fallback_expired_ms = sqlite3_column_int64(q, 5);
+        kz_lease_info *info = &lines[(*count)++];
+        strcpy(info->service, at->service);
+        copy_text(q, 0, info->holder, sizeof info->holder);
+        info->id = (uint32_t)sqlite3_column_int64(q, 1);
+        info->created_ms = sqlite3_column_int64(q, 2);
+        info->expired_ms = sqlite3_column_int64(q, 3);
+        info->fallback_expired_ms = sqlite3_column_int64(q, 4);
     }
     return status == KZ_NOT_FOUND ? KZ_OK : status;
 }
 
-kz_status kz__sqlite_list(void *ctx, kz_lease_visit visit, void *visit_ctx, kz_error *err)
+/* A page of lines, over as many services as it takes. `at` moves on to where the next begins. */
+static kz_status read_page(kz__sqlite_source *s, kz__list_place *at, kz_lease_info *lines, size_t *count, kz_error *err)
+{
+    kz__sqlite_transaction t;
+    int64_t service;
+    *count = 0;
+    kz_status status = kz__sqlite_meta(s, &t, err);
+    while (status == KZ_OK && (status = find_service(s, at->service, &service, at, err)) == KZ_OK) {
+        status = read_lines(s, service, at, t.now_ms, lines, count, err);
+        if (status == KZ_OK && *count == KZ__LIST_PAGE) {
+            at->id = lines[*count - 1].id + 1;
+            return KZ_OK;
+        }
+        kz__list_place_next_service(at);
+    }
+    return status == KZ_NOT_FOUND ? KZ_OK : status;
+}
+
+/* Page by page, so that the caller is not called with the lock held. */
+kz_status kz__sqlite_list(void *ctx, const kz_list_from *from, kz_lease_visit visit, void *visit_ctx, kz_error *err)
 {
     kz__sqlite_source *s = ctx;
-    kz_lease_info *lines = NULL;
-    size_t count = 0;
-    kz_status status = kz__sqlite_enter(s, err);
-    if (status)
-        return status;
-    status = kz__sqlite_leave(s, 0, read_lines(s, &lines, &count, err));
-    for (size_t i = 0; status == KZ_OK && i < count && visit(visit_ctx, &lines[i]); i++)
-        ;
-    free(lines);
-    return status;
+    kz_lease_info lines[KZ__LIST_PAGE];
+    kz__list_place at = kz__list_place_of(from ? from->service : "", from ? from->id : 0);
+    size_t count;
+    do {
+        kz_status status = kz__sqlite_enter(s, err);
+        if (status)
+            return status;
+        status = kz__sqlite_leave(s, 0, read_page(s, &at, lines, &count, err));
+        if (status)
+            return status;
+        for (size_t i = 0; i < count; i++)
+            if (!visit(visit_ctx, &lines[i]))
+                return KZ_OK;
+    } while (count == KZ__LIST_PAGE);
+    return KZ_OK;
 }
 
 /* Counts what is held and what could be granted now. */

@@ -39,7 +39,7 @@ kz_status kz__sqlite_meta(kz__sqlite_source *s, kz__sqlite_transaction *t, kz_er
 kz_status kz__sqlite_service(kz__sqlite_source *s, const char *name, kz__sqlite_transaction *t, kz_error *err);
 
 /* sources/sqlite_report.c */
-kz_status kz__sqlite_list(void *ctx, kz_lease_visit visit, void *visit_ctx, kz_error *err);
+kz_status kz__sqlite_list(void *ctx, const kz_list_from *from, kz_lease_visit visit, void *visit_ctx, kz_error *err);
 kz_status kz__sqlite_health(void *ctx, const char *asked, kz_source_health *health, kz_error *err);
 
 #endif

@@ -223,6 +223,32 @@ static void services_are_tables_of_their_own(void **state)
     discard(t, source);
 }
 
+/* A server answers for all services from one source, and a generator compares whatever it is told. */
+static void one_generation_counts_for_all_services(void **state)
+{
+    (void)state;
+    table *t = table_of("kazahana");
+    void *source = open_with(t, "");
+    kz_acquire other = request_of(t, 1);
+    char name[KZ_SERVICE_SIZE + 8];
+    snprintf(name, sizeof name, "%s-other", t->service);
+    other.service = name;
+    uint64_t before = 0, after = 0;
+    int64_t source_ms;
+    assert_ok(t->kind->ops->now(source, &source_ms, &after, &t->err));
+    for (int i = 0; i < 6; i++) {
+        before = after;
+        if (i % 2)
+            grant_one(t, source);
+        else
+            assert_ok(t->kind->ops->acquire(source, &other, &t->grant, &t->err));
+        assert_true(t->grant.generation > before);
+        assert_ok(t->kind->ops->now(source, &source_ms, &after, &t->err));
+        assert_true(after >= t->grant.generation);
+    }
+    discard(t, source);
+}
+
 static void a_full_table_says_so_and_a_release_makes_room_after_its_timestamp(void **state)
 {
     (void)state;
@@ -473,7 +499,7 @@ static void the_list_and_the_health_show_what_is_out(void **state)
     kz_lease a = grant_one(t, source), b = grant_one(t, source), c = grant_one(t, source);
     assert_ok(release(t, source, &b));
     listing l = {.service = t->service};
-    assert_ok(t->kind->ops->list(source, collect, &l, &t->err));
+    assert_ok(t->kind->ops->list(source, NULL, collect, &l, &t->err));
     assert_int_equal(l.count, 2);
     assert_int_equal(l.infos[0].id, a.id);
     assert_int_equal(l.infos[1].id, c.id);
@@ -488,12 +514,228 @@ static void the_list_and_the_health_show_what_is_out(void **state)
     if (t->kind->injected_clock) {
         pass(2001);
         l.count = 0;
-        assert_ok(t->kind->ops->list(source, collect, &l, &t->err));
+        assert_ok(t->kind->ops->list(source, NULL, collect, &l, &t->err));
         assert_int_equal(l.count, 0);
         assert_ok(t->kind->ops->health(source, t->service, &health, &t->err));
         assert_int_equal(health.leases_out, 0);
         assert_int_equal(health.nodes_free, 8);
     }
+    discard(t, source);
+}
+
+typedef struct pages {
+    const char *services[2]; /* of this test; the process's own table has others' lines too */
+    size_t count, enough;
+    kz_lease_info lines[128];
+} pages;
+
+static bool turn(void *ctx, const kz_lease_info *info)
+{
+    pages *p = ctx;
+    if (strcmp(info->service, p->services[0]) != 0 && strcmp(info->service, p->services[1]) != 0)
+        return true;
+    assert_in_range(p->count, 0, sizeof p->lines / sizeof p->lines[0] - 1);
+    p->lines[p->count++] = *info;
+    return p->count < p->enough;
+}
+
+static void list_from(table *t, void *source, const char *service, uint32_t id, size_t enough, pages *p)
+{
+    p->count = 0;
+    p->enough = enough;
+    if (t->kind->ops->list(source, &(kz_list_from){service, id}, turn, p, &t->err))
+        fail_msg("%s", t->err.message);
+}
+
+static void a_listing_is_in_order_and_begins_where_it_is_told(void **state)
+{
+    (void)state;
+    table *t = table_of("41-8-6@2026-01-01");
+    void *source = open_with(t, "?lease=1h");
+    char other[KZ_SERVICE_SIZE + 8];
+    snprintf(other, sizeof other, "%s.b", t->service);
+    static pages p;
+    p.services[0] = t->service;
+    p.services[1] = other;
+    /* More than are read at once; two of them are given back. */
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(grant_one(t, source).id, i);
+    kz_lease last = t->grant.leases[0];
+    assert_ok(release(t, source, &last));
+    kz_acquire request = request_of(t, 128);
+    request.service = other;
+    assert_ok(t->kind->ops->acquire(source, &request, &t->grant, &t->err));
+    assert_int_equal(t->grant.count, 2);
+
+    list_from(t, source, t->service, 0, 128, &p);
+    assert_int_equal(p.count, 101);
+    for (uint32_t i = 0; i < 99; i++) {
+        assert_string_equal(p.lines[i].service, t->service);
+        assert_int_equal(p.lines[i].id, i);
+    }
+    assert_string_equal(p.lines[99].service, other);
+    assert_string_equal(p.lines[100].service, other);
+    list_from(t, source, t->service, 42, 5, &p);
+    assert_int_equal(p.count, 5);
+    assert_int_equal(p.lines[0].id, 42);
+    assert_int_equal(p.lines[4].id, 46);
+    list_from(t, source, t->service, 99, 1, &p);
+    assert_string_equal(p.lines[0].service, other);
+    assert_int_equal(p.lines[0].id, 0);
+    list_from(t, source, other, 1, 128, &p);
+    assert_int_equal(p.count, 1);
+    assert_int_equal(p.lines[0].id, 1);
+    list_from(t, source, other, UINT32_MAX, 128, &p);
+    assert_int_equal(p.count, 0);
+    list_from(t, source, "", 0, 128, &p);
+    assert_int_equal(p.count, 101);
+    discard(t, source);
+}
+
+/* ---- settings of services ---- */
+
+/* Opened without a layout, so that the service's own counts. */
+static void *open_plain(table *t)
+{
+    void *source = NULL;
+    if (try_open(t, "?lease=2s", NULL, &source))
+        fail_msg("%s", t->err.message);
+    return source;
+}
+
+static kz_status configure(table *t, void *source, const char *layout, kz_service_settings settings)
+{
+    kz_layout parsed;
+    settings.service = t->service;
+    if (layout) {
+        assert_ok(kz_layout_parse(layout, &parsed, NULL));
+        settings.layout = &parsed;
+    }
+    t->err.message[0] = '\0';
+    return t->kind->ops->configure(source, &settings, &t->err);
+}
+
+static void settings_make_a_service_and_count_from_the_next_grant_on(void **state)
+{
+    (void)state;
+    table *t = table_of("kazahana");
+    void *source = open_plain(t);
+    kz_source_health health;
+    assert_ok(configure(t, source, "41-6-8@2025-01-01", (kz_service_settings){.lease_ms = 3000}));
+    assert_ok(t->kind->ops->health(source, t->service, &health, &t->err));
+    assert_int_equal(health.layout.epoch_ms, INT64_C(1735689600000));
+    assert_int_equal(health.layout.node_bits, 6);
+    assert_int_equal(health.lease_ms, 3000);
+    assert_int_equal(health.nodes_free, 32);
+    kz_lease first = grant_one(t, source);
+    assert_int_equal(first.epoch_ms, INT64_C(1735689600000));
+    assert_int_equal(first.expired_ms, first.created_ms + 3000);
+
+    /* What is left out stays. */
+    assert_ok(configure(t, source, NULL, (kz_service_settings){.lease_ms = 5000}));
+    kz_lease second = grant_one(t, source);
+    assert_int_equal(second.node_bits, 6);
+    assert_int_equal(second.expired_ms, second.created_ms + 5000);
+
+    assert_ok(configure(t, source, NULL, (kz_service_settings){.max_throughput = 512}));
+    assert_status(acquire(t, source, 513), KZ_INVALID);
+    assert_contains(t->err.message, "512");
+    assert_ok(acquire(t, source, 512));
+    assert_int_equal(t->grant.count, 2);
+    assert_ok(configure(t, source, NULL, (kz_service_settings){.high_blocks = 1}));
+    assert_ok(acquire(t, source, 512));
+    assert_int_equal(t->grant.count, 1);
+    assert_int_equal(t->grant.leases[0].seq_bits, 9);
+    assert_ok(configure(t, source, NULL, (kz_service_settings){.high_blocks = -1}));
+    assert_ok(acquire(t, source, 512));
+    assert_int_equal(t->grant.count, 2);
+    discard(t, source);
+}
+
+static void a_layout_may_change_until_a_lease_was_granted(void **state)
+{
+    (void)state;
+    table *t = table_of("kazahana");
+    void *source = open_plain(t);
+    static const char *const fixed[] = {"41-6-8@2025-01-01", "42-6-8@2026-01-01", "41-6-9@2026-01-01",
+                                        "41-5-8@2026-01-01"};
+    kz_source_health health;
+    assert_ok(configure(t, source, "42-5-5@2020-01-01", (kz_service_settings){0}));
+    assert_ok(configure(t, source, "41-6-8@2026-01-01", (kz_service_settings){0}));
+    assert_ok(t->kind->ops->health(source, t->service, &health, &t->err));
+    assert_int_equal(health.nodes_free, 32);
+    grant_one(t, source);
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        assert_status(configure(t, source, fixed[i], (kz_service_settings){.lease_ms = 4000}), KZ_MISMATCH);
+        assert_contains(t->err.message, "41-6-8@2026-01-01");
+        assert_contains(t->err.message, fixed[i]);
+    }
+    assert_status(configure(t, source, "mastodon", (kz_service_settings){0}), KZ_INVALID);
+    assert_status(configure(t, source, NULL, (kz_service_settings){.lease_ms = 99}), KZ_INVALID);
+    assert_contains(t->err.message, "99");
+    /* Nothing of what was refused has changed. */
+    kz_lease lease = grant_one(t, source);
+    assert_int_equal(lease.epoch_ms, INT64_C(1767225600000));
+    assert_int_equal(lease.node_bits, 6);
+    assert_int_equal(lease.expired_ms, lease.created_ms + 2000);
+    discard(t, source);
+}
+
+/* Takes all that there is, and adds it to what is held. */
+static void grant_the_rest(table *t, void *source, kz_lease *held, size_t *count, size_t room)
+{
+    kz_status status;
+    while ((status = acquire(t, source, 1)) == KZ_OK) {
+        assert_in_range(*count, 0, room - 1);
+        held[(*count)++] = t->grant.leases[0];
+    }
+    if (status != KZ_NO_FREE_NODE)
+        fail_msg("%s", t->err.message);
+}
+
+static bool blocks_meet(const kz_lease *a, const kz_lease *b)
+{
+    uint64_t lo = (uint64_t)a->id << a->seq_bits, other = (uint64_t)b->id << b->seq_bits;
+    return lo < other + (UINT64_C(1) << b->seq_bits) && other < lo + (UINT64_C(1) << a->seq_bits);
+}
+
+static void bits_move_while_leases_are_out_and_nothing_overlaps(void **state)
+{
+    (void)state;
+    table *t = table_of("kazahana");
+    void *source = open_plain(t);
+    kz_lease held[64];
+    size_t count = 0;
+    /* An hour: nothing ends meanwhile. */
+    assert_ok(configure(t, source, "41-6-8@2026-01-01", (kz_service_settings){.lease_ms = 3600000}));
+    for (; count < 5; count++)
+        held[count] = grant_one(t, source);
+    assert_ok(configure(t, source, "41-4-10@2026-01-01", (kz_service_settings){0}));
+    /* Five blocks of 256 slots lie in two of the eight blocks of 1,024, and the numbers 2 to 4 are out: 5 to 7 are
+     * left.
+     */
+    for (size_t i = 0; i < 3; i++) {
+        held[count] = grant_one(t, source);
+        assert_int_equal(held[count].seq_bits, 10);
+        assert_int_equal(held[count++].node_bits, 4);
+    }
+    assert_ok(release(t, source, &held[5]));
+    held[5] = held[--count];
+    assert_ok(configure(t, source, "41-7-7@2026-01-01", (kz_service_settings){0}));
+    held[count++] = grant_one(t, source);
+    assert_ok(configure(t, source, "41-6-8@2026-01-01", (kz_service_settings){0}));
+    grant_the_rest(t, source, held, &count, sizeof held / sizeof held[0]);
+    static pages p;
+    p.services[0] = p.services[1] = t->service;
+    list_from(t, source, t->service, 0, 128, &p);
+    assert_int_equal(p.count, count);
+    for (size_t i = 1; i < p.count; i++)
+        assert_true(p.lines[i - 1].id < p.lines[i].id);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (blocks_meet(&held[i], &held[k]))
+                fail_msg("node %u of 2^%u slots and node %u of 2^%u overlap", held[i].id, held[i].seq_bits, held[k].id,
+                         held[k].seq_bits);
     discard(t, source);
 }
 
@@ -503,6 +745,7 @@ int contract_run(const contract_kind *kind)
         cmocka_unit_test(a_grant_says_all_about_the_lease),
         cmocka_unit_test(two_openers_share_one_table),
         cmocka_unit_test(services_are_tables_of_their_own),
+        cmocka_unit_test(one_generation_counts_for_all_services),
         cmocka_unit_test(a_full_table_says_so_and_a_release_makes_room_after_its_timestamp),
         cmocka_unit_test(a_lease_that_ended_is_granted_again_from_its_end_on),
         cmocka_unit_test(a_release_after_the_window_ends_the_twin),
@@ -515,6 +758,10 @@ int contract_run(const contract_kind *kind)
         cmocka_unit_test(a_service_in_the_url_is_the_opener_s),
         cmocka_unit_test(parameters_are_checked),
         cmocka_unit_test(the_list_and_the_health_show_what_is_out),
+        cmocka_unit_test(a_listing_is_in_order_and_begins_where_it_is_told),
+        cmocka_unit_test(settings_make_a_service_and_count_from_the_next_grant_on),
+        cmocka_unit_test(a_layout_may_change_until_a_lease_was_granted),
+        cmocka_unit_test(bits_move_while_leases_are_out_and_nothing_overlaps),
     };
     kind_now = kind;
     return _cmocka_run_group_tests(kind->name, tests, sizeof tests / sizeof tests[0], NULL, NULL);

@@ -371,6 +371,65 @@ static void assert_built(const http_reply *reply, bool head, http_after after, c
     http_bytes_clear(&out, 0);
 }
 
+/* What the parser makes of the bytes after a reset; how many of them it used. */
+static size_t parse_next(const char *bytes, http_progress expected)
+{
+    size_t took;
+    http_parser_reset(&parser);
+    assert_int_equal(http_parse(&parser, bytes, strlen(bytes), &took), expected);
+    return took;
+}
+
+static void the_same_bytes_again_are_the_same_request(void **state)
+{
+    (void)state;
+    static const char one[] = "GET /id?a HTTP/1.1\r\n" HOST "X: 1\r\n\r\n";
+    for (int i = 0; i < 3; i++) {
+        const http_request *request = parse(one);
+        assert_text(request->path, "/id");
+        assert_text(request->query, "a");
+        assert_int_equal(request->header_count, 2);
+        assert_text(*http_header_find(request, "x"), "1");
+        assert_true(request->keep_alive);
+    }
+    http_parser_reset(&parser);
+    assert_true(parser.kept);
+
+    /* Others are not taken for it: in one byte, in the last one, longer, shorter, or with more behind it. */
+    assert_text(*http_header_find(parse("GET /id?a HTTP/1.1\r\n" HOST "X: 2\r\n\r\n"), "x"), "2");
+    parse(one);
+    parse_next("GET /id?a HTTP/1.1\r\n" HOST "X: 1\r\n\rX", HTTP_PARSE_REFUSED);
+    parse(one);
+    assert_int_equal(parse("GET /id?a HTTP/1.1\r\n" HOST "X: 1\r\nY: 2\r\n\r\n")->header_count, 3);
+    parse(one);
+    assert_int_equal(parse("GET /id?a HTTP/1.1\r\n" HOST "\r\n")->header_count, 1);
+    parse(one);
+    assert_int_equal(parse_next("GET /id?a HTTP/1.1\r\n" HOST "X: 1\r\n\r\nGET", HTTP_PARSE_WHOLE), strlen(one));
+    assert_int_equal(parse_next("GET /id?a HTTP/1.1\r\n" HOST, HTTP_PARSE_MORE), 29);
+    size_t took;
+    assert_int_equal(http_parse(&parser, "Z: 9\r\n\r\n", 8, &took), HTTP_PARSE_WHOLE);
+    assert_text(*http_header_find(&parser.request, "z"), "9");
+}
+
+static void what_has_a_body_or_a_token_is_not_kept(void **state)
+{
+    (void)state;
+    static const char *const requests[] = {
+        "POST /lease HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\n{}",
+        "POST /lease HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "GET /leases HTTP/1.1\r\n" HOST "authorization: Bearer x\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        parse(requests[i]);
+        http_parser_reset(&parser);
+        assert_false(parser.kept);
+        parse(requests[i]);
+    }
+    parse_next("GET / HTTP/1.1\r\nHost : a\r\n\r\n", HTTP_PARSE_REFUSED);
+    http_parser_reset(&parser);
+    assert_false(parser.kept);
+}
+
 static void answers_say_their_length_and_what_happens_to_the_connection(void **state)
 {
     (void)state;
@@ -420,6 +479,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_body_in_chunks_of_one_byte_is_taken_and_endless_framing_is_not, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_split_does_not_matter, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_same_bytes_again_are_the_same_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_has_a_body_or_a_token_is_not_kept, setup, teardown),
         cmocka_unit_test(answers_say_their_length_and_what_happens_to_the_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,35 +6,39 @@
 
 static fixture f;
 
+/* The server may have closed it by now. */
+static void dribble(client *c, char byte)
+{
+    (void)!send(c->fd, &byte, 1, MSG_NOSIGNAL);
+}
+
+static uint64_t cut_so_far(void)
+{
+    http_counts counts;
+    http_server_counts(f.server, &counts);
+    return counts.cut_total;
+}
+
 static void slow_headers_and_bodies_are_cut_while_others_are_answered(void **state)
 {
     (void)state;
     http_settings settings = test_settings();
+    settings.request_ms = 400;
     begin(&f, &settings);
-    const char *head =
-        "GET /now?1 HTTP/1.1\r\n" HOST "X-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    const char *body = "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1000\r\n\r\n";
+    int64_t start_ms = mono_ms();
     client *slow_head = client_open(&f), *slow_body = client_open(&f), *quick = client_open(&f);
-    say(slow_body, body);
-    int64_t start_ms = mono_ms(), worst_ms = 0, cut_ms = 0;
-    for (size_t i = 0; cut_ms == 0; i++) {
-        assert_true(i < strlen(head));
-        char byte[2] = {head[i], 0};
-        say(slow_head, byte);
-        say(slow_body, "x");
-        int64_t asked_ms = mono_ms();
+    say(slow_head, "GET /now?1 HTTP/1.1\r\n" HOST "X-Slow: ");
+    say(slow_body, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1000\r\n\r\n");
+    /* A byte now and then does not move the deadline. */
+    while (cut_so_far() < 2) {
+        assert_in_range(mono_ms() - start_ms, 0, PATIENCE_MS);
+        dribble(slow_head, 'a');
+        dribble(slow_body, 'a');
         say(quick, "GET /now?1 HTTP/1.1\r\n" HOST "\r\n");
         assert_hears(quick, 200, "1");
-        if (mono_ms() - asked_ms > worst_ms)
-            worst_ms = mono_ms() - asked_ms;
         pause_ms(20);
-        http_counts counts;
-        http_server_counts(f.server, &counts);
-        if (counts.cut_total == 2)
-            cut_ms = mono_ms() - start_ms;
     }
-    assert_in_range(cut_ms, settings.request_ms, settings.request_ms * 3);
-    assert_in_range(worst_ms, 0, 300);
+    assert_true(mono_ms() - start_ms >= settings.request_ms);
     assert_hears(slow_head, 408, NULL);
     assert_true(slow_head->closes);
     assert_hears(slow_body, 408, NULL);
@@ -48,18 +52,18 @@ static void the_deadline_is_for_the_request_and_not_for_its_bytes(void **state)
 {
     (void)state;
     http_settings settings = test_settings();
-    settings.idle_ms = 100;
+    settings.idle_ms = 1500;
     begin(&f, &settings);
     /* Slower than idle_ms between bytes, yet in time. */
     client *c = client_open(&f);
     say(c, "GET /now?1 HT");
-    pause_ms(200);
+    pause_ms(1800);
     say(c, "TP/1.1\r\n" HOST "\r\n");
     assert_hears(c, 200, "1");
     /* An owed answer has its own time. */
     hold_later(true);
     say(c, "GET /later?2 HTTP/1.1\r\n" HOST "\r\n");
-    pause_ms(700);
+    pause_ms(1800);
     hold_later(false);
     assert_hears(c, 200, "2");
     /* Idle for too long: closed without a word. */
@@ -72,13 +76,14 @@ static void a_client_that_does_not_read_stops_being_read_and_is_cut(void **state
 {
     (void)state;
     http_settings settings = test_settings();
+    settings.write_ms = 1000;
     begin(&f, &settings);
     client *c = client_open(&f);
     struct rusage before, after;
     getrusage(RUSAGE_SELF, &before);
     /* 64 KB of requests would be 300 MB of answers. */
     const char *request = "GET /big?200000 HTTP/1.1\r\n" HOST "\r\n";
-    int64_t until_ms = mono_ms() + 10000;
+    int64_t until_ms = mono_ms() + PATIENCE_MS;
     bool cut = false;
     while (!cut && mono_ms() < until_ms) {
         if (send(c->fd, request, strlen(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
@@ -90,9 +95,7 @@ static void a_client_that_does_not_read_stops_being_read_and_is_cut(void **state
     getrusage(RUSAGE_SELF, &after);
     assert_in_range(after.ru_maxrss - before.ru_maxrss, 0, 50000);
     assert_true(observed_answers < 200);
-    http_counts counts;
-    http_server_counts(f.server, &counts);
-    assert_int_equal(counts.cut_total, 1);
+    assert_int_equal(cut_so_far(), 1);
     client_close(c);
     end(&f);
 }
@@ -101,7 +104,6 @@ static void a_slow_reader_gets_every_answer_in_order(void **state)
 {
     (void)state;
     http_settings settings = test_settings();
-    settings.write_ms = 20000;
     begin(&f, &settings);
     client *c = client_open(&f);
     setsockopt(c->fd, SOL_SOCKET, SO_RCVBUF, &(int){32768}, sizeof(int));
@@ -117,7 +119,8 @@ static void a_slow_reader_gets_every_answer_in_order(void **state)
     end(&f);
 }
 
-/* Keeps asking until it is told that the connection closes; not NULL if a request was lost before that. */
+/* Keeps asking until it is told that the connection closes, or finds it closed: a server that stops may close one
+ * that was idle for a while. Not NULL: an answer was wrong. */
 static void *ask_until_closed(void *arg)
 {
     atomic_int *answered = arg;
@@ -127,8 +130,10 @@ static void *ask_until_closed(void *arg)
         char text[64], body[16];
         snprintf(text, sizeof text, "GET /%s?%d HTTP/1.1\r\n" HOST "\r\n", n % 2 ? "later" : "now", n);
         snprintf(body, sizeof body, "%d", n);
-        say(c, text);
+        (void)!send(c->fd, text, strlen(text), MSG_NOSIGNAL);
         int status = hear(c);
+        if (status < 0)
+            break;
         if (status != 200 || strcmp(c->body, body) != 0) {
             wrong = answered;
             break;
@@ -145,6 +150,7 @@ static void a_stop_under_load_answers_everything_in_flight(void **state)
 {
     (void)state;
     http_settings settings = test_settings();
+    settings.request_ms = 400;
     begin(&f, &settings);
     atomic_int answered = 0;
     pthread_t threads[16];
@@ -156,13 +162,15 @@ static void a_stop_under_load_answers_everything_in_flight(void **state)
     say(waits, "GET /now?half HTTP/1.1\r\nHo");
     pause_ms(20);
     int64_t start_ms = mono_ms();
-    http_server_stop(f.server, 3000);
-    assert_in_range(mono_ms() - start_ms, 0, 2900);
+    http_server_stop(f.server, PATIENCE_MS);
+    assert_in_range(mono_ms() - start_ms, 0, PATIENCE_MS - 1);
     for (int i = 0; i < 16; i++) {
         void *wrong;
         pthread_join(threads[i], &wrong);
         assert_null(wrong);
     }
+    /* What reached the handler reached the client. */
+    assert_int_equal(answered, observed_answers);
     assert_int_equal(hear(idle), -1);
     assert_hears(waits, 408, NULL);
     client_close(idle);
@@ -183,7 +191,7 @@ static void a_stop_waits_no_longer_than_its_grace_and_late_answers_are_dropped(v
     client_close(gone);
     int64_t start_ms = mono_ms();
     http_server_stop(f.server, 300);
-    assert_in_range(mono_ms() - start_ms, 250, 1500);
+    assert_in_range(mono_ms() - start_ms, 250, PATIENCE_MS);
     assert_true(hear(c) < 0);
     client_close(c);
     /* The server is gone; the handler's threads do not know. */

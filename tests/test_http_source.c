@@ -823,7 +823,7 @@ static void a_listing_goes_on_from_page_to_page(void **state)
     listing l = {.enough = 8};
     table t;
     table_open(&t, r->port, "");
-    if (kz__source_http.list(t.source, note_line, &l, &t.err))
+    if (kz__source_http.list(t.source, NULL, note_line, &l, &t.err))
         fail_msg("%s", t.err.message);
     assert_int_equal(l.count, 2);
     assert_string_equal(l.lines[0].service, "a");
@@ -841,6 +841,23 @@ static void a_listing_goes_on_from_page_to_page(void **state)
     free(r);
 }
 
+static void a_listing_begins_where_it_is_told(void **state)
+{
+    (void)state;
+    responder *r = START({200, "{\"leases\":[],\"next\":null}", 0}, {200, "{\"leases\":[],\"next\":null}", 0});
+    listing l = {.enough = 8};
+    table t;
+    table_open(&t, r->port, "");
+    assert_ok(kz__source_http.list(t.source, &(kz_list_from){"pay", 17}, note_line, &l, &t.err));
+    assert_ok(kz__source_http.list(t.source, &(kz_list_from){"pay", 0}, note_line, &l, &t.err));
+    table_close(&t);
+    responder_stop(r);
+    assert_int_equal(r->seen, 2);
+    assert_memory_equal(r->requests[0], "GET /leases?limit=256&after=pay%3A16 HTTP/1.1\r\n", 47);
+    assert_memory_equal(r->requests[1], "GET /leases?limit=256&after=pay HTTP/1.1\r\n", 42);
+    free(r);
+}
+
 static void a_listing_ends_when_enough_was_seen_or_it_makes_no_sense(void **state)
 {
     (void)state;
@@ -852,14 +869,14 @@ static void a_listing_ends_when_enough_was_seen_or_it_makes_no_sense(void **stat
     listing l = {.enough = 1};
     table t;
     table_open(&t, r->port, "");
-    assert_ok(kz__source_http.list(t.source, note_line, &l, &t.err));
+    assert_ok(kz__source_http.list(t.source, NULL, note_line, &l, &t.err));
     assert_int_equal(l.count, 1);
     l.enough = 8;
-    assert_status(kz__source_http.list(t.source, note_line, &l, &t.err), KZ_STORE);
+    assert_status(kz__source_http.list(t.source, NULL, note_line, &l, &t.err), KZ_STORE);
     assert_contains(t.err.message, "does not end");
     for (int i = 0; i < 4; i++)
-        assert_status(kz__source_http.list(t.source, note_line, &l, &t.err), KZ_STORE);
-    assert_status(kz__source_http.list(t.source, note_line, &l, &t.err), KZ_FORBIDDEN);
+        assert_status(kz__source_http.list(t.source, NULL, note_line, &l, &t.err), KZ_STORE);
+    assert_status(kz__source_http.list(t.source, NULL, note_line, &l, &t.err), KZ_FORBIDDEN);
     table_close(&t);
     responder_free(r);
 }
@@ -942,6 +959,7 @@ int main(void)
         cmocka_unit_test(release_names_the_lease_and_is_signed),
         cmocka_unit_test(time_is_read_and_nonsense_refused),
         cmocka_unit_test(a_listing_goes_on_from_page_to_page),
+        cmocka_unit_test(a_listing_begins_where_it_is_told),
         cmocka_unit_test(a_listing_ends_when_enough_was_seen_or_it_makes_no_sense),
         cmocka_unit_test(health_says_what_the_server_says),
         cmocka_unit_test(a_child_leaves_the_parents_connection_alone),

@@ -244,6 +244,40 @@ static bool count_line(void *ctx, const kz_lease_info *info)
     return true;
 }
 
+static bool count_to_ten(void *ctx, const kz_lease_info *info)
+{
+    (void)info;
+    return ++*(size_t *)ctx < 10;
+}
+
+/* How often Redis read a lease for a page of ten that begins there. */
+static long reads_of_a_page(redis_table *table, uint32_t id)
+{
+    char stats[8192];
+    size_t count = 0;
+    redis_server_command(&server, "CONFIG RESETSTAT", NULL, 0);
+    assert_ok(table->ops->list(table->source, &(kz_list_from){"default", id}, count_to_ten, &count, &table->err));
+    assert_int_equal(count, 10);
+    redis_server_command(&server, "INFO commandstats", stats, sizeof stats);
+    const char *at = strstr(stats, "cmdstat_hmget:calls=");
+    assert_non_null(at);
+    return strtol(at + strlen("cmdstat_hmget:calls="), NULL, 10);
+}
+
+static void a_page_costs_the_same_in_a_table_of_any_size(void **state)
+{
+    (void)state;
+    redis_table table;
+    table_open(&table, &server, "");
+    assert_ok(table_acquire(&table, 64 * 256));
+    long few = reads_of_a_page(&table, 0);
+    for (int i = 0; i < 31; i++)
+        assert_ok(table_acquire(&table, 64 * 256));
+    assert_int_equal(reads_of_a_page(&table, 0), few);
+    assert_int_equal(reads_of_a_page(&table, 1900), few);
+    table_close(&table);
+}
+
 static void two_services_have_two_layouts_and_a_changed_epoch_is_refused(void **state)
 {
     (void)state;
@@ -256,7 +290,7 @@ static void two_services_have_two_layouts_and_a_changed_epoch_is_refused(void **
     assert_int_equal(snow.grant.count, 1);
     assert_int_equal(snow.grant.leases[0].node_bits, 10);
     size_t counts[2] = {0};
-    assert_ok(plain.ops->list(plain.source, count_line, counts, &plain.err));
+    assert_ok(plain.ops->list(plain.source, NULL, count_line, counts, &plain.err));
     assert_int_equal(counts[0], 150);
     assert_int_equal(counts[1], 1);
 
@@ -388,6 +422,7 @@ int main(void)
         cmocka_unit_test_setup(the_8193rd_acquire_finds_no_machine_id_free_and_loses_nothing, flush),
         cmocka_unit_test_setup(database_numbers_and_prefixes_are_tables_of_their_own, flush),
         cmocka_unit_test_setup(two_services_have_two_layouts_and_a_changed_epoch_is_refused, flush),
+        cmocka_unit_test_setup(a_page_costs_the_same_in_a_table_of_any_size, flush),
         cmocka_unit_test_setup(rectangles_of_8_processes_at_once_never_overlap, flush),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -24,7 +24,7 @@ typedef struct held {
 
 typedef struct story {
     redis_table table;
-    kz__redis_link *link; /* to set the time and the bits behind the source's back */
+    kz__redis_link *link; /* to set the time behind the source's back */
     kz__service model;
     kz__memory_rows *memory;
     kz__rows rows;
@@ -35,7 +35,7 @@ typedef struct story {
     int64_t now_ms;
     uint64_t first, seed;
     int step;
-    size_t granted, none_free, conflicts, released, refused;
+    size_t granted, none_free, conflicts, released, refused, changed, mismatched;
 } story;
 
 static int64_t wall_ms(void)
@@ -99,24 +99,42 @@ static void same_lease(const story *s, kz_lease got, kz_lease wanted)
                  wanted.id, wanted.seq_bits, wanted.created_ms, wanted.expired_ms, wanted.fallback_expired_ms);
 }
 
-static void change_bits(story *s)
+/* Now and then a layout that cannot be had any more. */
+static void change_settings(story *s)
 {
-    s->model.seq_bits = (uint8_t)(2 + test_random(&s->seed) % 3);
-    s->model.node_bits = (uint8_t)(SLOT_BITS - s->model.seq_bits);
-    s->model.high_blocks = test_random(&s->seed) % 2;
-    set(s, "node", s->model.node_bits);
-    set(s, "seq", s->model.seq_bits);
-    set(s, "high_blocks", s->model.high_blocks);
+    kz_layout layout;
+    assert_ok(kz_layout_parse(LAYOUT, &layout, NULL));
+    layout.seq_bits = (uint8_t)(2 + test_random(&s->seed) % 3);
+    layout.node_bits = (uint8_t)(SLOT_BITS - layout.seq_bits);
+    uint64_t wrong = test_random(&s->seed) % 8;
+    layout.epoch_ms += wrong == 0;
+    layout.time_bits = (uint8_t)(layout.time_bits + (wrong == 1));
+    layout.node_bits = (uint8_t)(layout.node_bits + (wrong == 2));
+    kz_service_settings settings = {.service = "default",
+                                    .layout = test_random(&s->seed) % 4 ? &layout : NULL,
+                                    .lease_ms = 100 + (int64_t)(test_random(&s->seed) % 3) * 20,
+                                    .max_throughput = (uint32_t)(test_random(&s->seed) % 3) * 10,
+                                    .high_blocks = (int)(test_random(&s->seed) % 3) - 1};
+    kz_status got = s->table.ops->configure(s->table.source, &settings, &s->table.err);
+    kz__service with;
+    kz_error err;
+    assert_ok(kz__service_with(&s->model, &settings, &with, &err));
+    kz_status wanted = kz__service_adopt(&s->model, &with, &err);
+    same_status(s, "configure", got, wanted);
+    if (wanted)
+        assert_string_equal(s->table.err.message, err.message);
+    s->changed += wanted == KZ_OK;
+    s->mismatched += wanted != KZ_OK;
 }
 
 static bool acquire(story *s, uint64_t dice)
 {
     kz_acquire request = table_request(&s->table, (uint32_t)(1 + test_random(&s->seed) % 20));
-    if (dice < 8 && s->last.service)
+    if (dice < 10 && s->last.service)
         request = s->last;
-    if (dice == 6)
+    if (dice == 8)
         request.throughput_per_ms++;
-    if (dice == 9)
+    if (dice == 11)
         memset(request.request_id, 0, sizeof request.request_id);
     s->last = request;
     kz_status got = s->table.ops->acquire(s->table.source, &request, &s->table.grant, &s->table.err);
@@ -214,8 +232,8 @@ static bool tell(story *s)
     for (s->step = 0; stood && s->step < STEPS; s->step++) {
         move_time(s);
         uint64_t dice = test_random(&s->seed) % 100;
-        if (dice < 2)
-            change_bits(s);
+        if (dice < 4)
+            change_settings(s);
         else
             stood = dice < 65 || !s->count ? acquire(s, dice) : release(s);
     }
@@ -237,8 +255,11 @@ static void a_seeded_sequence_gets_the_answers_of_the_reference(void **state)
         }
         if (!stood)
             fail_msg("this machine is too slow to hold Redis's time still");
-        print_message("seed %" PRIu64 ": %zu granted, %zu none free, %zu conflicts, %zu released, %zu not\n", seed,
-                      s.granted, s.none_free, s.conflicts, s.released, s.refused);
+        print_message("seed %" PRIu64
+                      ": %zu granted, %zu none free, %zu conflicts, %zu released, %zu not, %zu changes, "
+                      "%zu refused\n",
+                      seed, s.granted, s.none_free, s.conflicts, s.released, s.refused, s.changed, s.mismatched);
+        assert_true(s.changed && s.mismatched);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "lib/clock.h"
 #include "random.h"
 #include "sources/sqlite.h"
+#include "sources/sqlite_file.h"
 #include "test.h"
 #include "virtual_clock.h"
 
@@ -503,6 +504,31 @@ static void an_acquire_costs_the_same_with_one_and_with_8190_leases_held(void **
     ops->close(with_8190, false);
 }
 
+/* A plan without a scan and without a sort looks at the lines it tells, and at no others. */
+static void a_page_of_the_list_is_found_by_index(void **state)
+{
+    (void)state;
+#define TEXT_OF(name, sql) [KZ__SQL_##name] = "EXPLAIN QUERY PLAN " sql,
+    static const char *const plans[] = {KZ__SQLITE_STATEMENTS(TEXT_OF)};
+    static const kz__sqlite_name looked_at[] = {KZ__SQL_SERVICE_FROM, KZ__SQL_LIST};
+    ops->close(open_source(url), false);
+    sqlite3 *db;
+    sqlite3_stmt *q;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    for (size_t i = 0; i < sizeof looked_at / sizeof looked_at[0]; i++) {
+        assert_int_equal(sqlite3_prepare_v2(db, plans[looked_at[i]], -1, &q, NULL), SQLITE_OK);
+        size_t steps = 0;
+        for (; sqlite3_step(q) == SQLITE_ROW; steps++) {
+            const char *step = (const char *)sqlite3_column_text(q, 3);
+            if (!strstr(step, "SEARCH"))
+                fail_msg("%s: %s", plans[looked_at[i]], step);
+        }
+        assert_true(steps);
+        sqlite3_finalize(q);
+    }
+    sqlite3_close(db);
+}
+
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -522,6 +548,7 @@ int main(void)
         FILE_TEST(a_file_remade_in_quarantine_is_no_step_back),
         FILE_TEST(a_forked_child_can_open_the_file_of_its_parent),
         FILE_TEST(no_answered_grant_is_lost_when_processes_are_killed),
+        FILE_TEST(a_page_of_the_list_is_found_by_index),
         FILE_TEST(an_acquire_costs_the_same_with_one_and_with_8190_leases_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,14 @@
 /* A load generator light enough not to be the limit: one thread, one epoll, answers checked against the first one's
  * head.
  *
- *     http_load PORT [connections] [pipelined] [seconds] [path] [server's PID]
- *
  * Prints: requests a second, p50 and p99 of a batch in microseconds, and how busy the generator and the server were, in
- * percent of a core. */
+ * percent of a core. With --ids it reads every answer of /id instead: each connection's IDs must increase and no two be
+ * equal, and it prints how many there were. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
@@ -23,6 +24,8 @@
 
 #define CONNECTIONS_MAX 20000
 #define HEAD_MAX        1024
+#define BODY_MAX        128 /* of an ID */
+#define PATIENCE_MS     10000
 
 typedef struct conn {
     int fd;
@@ -31,6 +34,9 @@ typedef struct conn {
     size_t left; /* of the body of the answer at hand */
     char head[HEAD_MAX];
     size_t head_length;
+    char body[BODY_MAX];
+    size_t body_length;
+    uint64_t last_id;
 } conn;
 
 static conn conns[CONNECTIONS_MAX];
@@ -42,6 +48,9 @@ static uint32_t slots[1 << 20]; /* batches by microseconds */
 /* The head of the first answer: the others are compared with it, and read in full only where they differ. */
 static char known[HEAD_MAX];
 static size_t known_length, known_body;
+static bool wants_ids;
+static uint64_t *ids;
+static size_t id_count, id_room;
 
 static void die(const char *what)
 {
@@ -83,6 +92,54 @@ static void remember(const char *head, size_t length, size_t body)
     known_body = body;
 }
 
+/* The body of an answer that has arrived whole is an ID above the connection's last one. */
+static void note_id(conn *c)
+{
+    uint64_t id = 0, again = 0;
+    int used = 0;
+    c->body[c->body_length] = '\0';
+    errno = 0;
+    if (sscanf(c->body, "{\"data\":{\"id\":%" SCNu64 ",\"id_str\":\"%" SCNu64 "\"}}%n", &id, &again, &used) != 2 ||
+        (size_t)used != c->body_length || id != again)
+        die(c->body);
+    if (id <= c->last_id)
+        die("an ID that is not above the one before on its connection");
+    c->last_id = id;
+    c->body_length = 0;
+    if (id_count == id_room) {
+        id_room = id_room ? 2 * id_room : 1 << 16;
+        ids = realloc(ids, id_room * sizeof *ids);
+        if (!ids)
+            die("memory");
+    }
+    ids[id_count++] = id;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void look_for_twins(void)
+{
+    qsort(ids, id_count, sizeof *ids, by_number);
+    for (size_t i = 1; i < id_count; i++)
+        if (ids[i - 1] == ids[i]) {
+            fprintf(stderr, "http_load: %" PRIu64 " was answered twice\n", ids[i]);
+            exit(1);
+        }
+}
+
+static void keep_body(conn *c, const char *bytes, size_t length)
+{
+    errno = 0;
+    if (c->body_length + length >= BODY_MAX)
+        die("a body too long for an ID");
+    memcpy(c->body + c->body_length, bytes, length);
+    c->body_length += length;
+}
+
 /* Answers in these bytes, which may begin and end anywhere. */
 static void take(conn *c, const char *bytes, size_t length)
 {
@@ -91,9 +148,11 @@ static void take(conn *c, const char *bytes, size_t length)
         size_t have = (size_t)(end - bytes);
         if (c->left) {
             size_t part = c->left < have ? c->left : have;
+            if (wants_ids)
+                keep_body(c, bytes, part);
             bytes += part;
             c->left -= part;
-        } else if (c->head_length == 0 && known_length && have >= known_length + known_body &&
+        } else if (c->head_length == 0 && known_length && !wants_ids && have >= known_length + known_body &&
                    memcmp(bytes, known, known_length) == 0) {
             bytes += known_length + known_body;
         } else {
@@ -108,6 +167,8 @@ static void take(conn *c, const char *bytes, size_t length)
         }
         if (c->left == 0 && c->head_length == 0) {
             answers++;
+            if (wants_ids)
+                note_id(c);
             if (c->wanted-- == 0)
                 die("an answer nobody asked for");
         }
@@ -172,9 +233,10 @@ static void run_until(int epoll, uint64_t until_ns)
     static char bytes[1 << 18];
     struct epoll_event events[1024];
     while (mono_ns() < until_ns) {
-        int ready = epoll_wait(epoll, events, 1024, 1000);
+        int ready = epoll_wait(epoll, events, 1024, PATIENCE_MS);
+        errno = 0;
         if (ready == 0)
-            die("no answer for a second");
+            die("no answer for 10 seconds");
         for (int i = 0; i < ready; i++) {
             conn *c = events[i].data.ptr;
             ssize_t got = read(c->fd, bytes, sizeof bytes);
@@ -189,24 +251,81 @@ static void run_until(int epoll, uint64_t until_ns)
     }
 }
 
+/* One batch of requests, as it is sent again and again. */
+static void make_batch(const char *path, const char *body)
+{
+    for (unsigned i = 0; i < depth; i++) {
+        char *at = batch + batch_length;
+        size_t room = sizeof batch - batch_length;
+        int length =
+            body ? snprintf(at, room,
+                            "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: load\r\nAccept: */*\r\n"
+                            "Content-Length: %zu\r\n\r\n%s",
+                            path, strlen(body), body)
+                 : snprintf(at, room, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: load\r\nAccept: */*\r\n\r\n",
+                            path);
+        errno = E2BIG;
+        if (length < 0 || (size_t)length >= room)
+            die(path);
+        batch_length += (size_t)length;
+    }
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: http_load [OPTION]... PORT\n"
+                    "  --connections N (32)  --pipelined N (1)  --seconds S (3)  --path PATH (/id)\n"
+                    "  --body JSON           POST it instead of GET\n"
+                    "  --server PID          tell how busy it was\n"
+                    "  --ids                 look at every ID\n");
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf(stderr, "usage: http_load PORT [connections] [pipelined] [seconds] [path] [server's PID]\n");
-        return 2;
+    static const struct option options[] = {{"connections", required_argument, NULL, 'c'},
+                                            {"pipelined", required_argument, NULL, 'd'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"path", required_argument, NULL, 'p'},
+                                            {"body", required_argument, NULL, 'b'},
+                                            {"server", required_argument, NULL, 'w'},
+                                            {"ids", no_argument, NULL, 'i'},
+                                            {0}};
+    const char *path = "/id", *body = NULL, *pid = NULL;
+    unsigned count = 32;
+    double seconds = 3;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (option) {
+        case 'c':
+            count = (unsigned)atoi(optarg);
+            break;
+        case 'd':
+            depth = (unsigned)atoi(optarg);
+            break;
+        case 's':
+            seconds = atof(optarg);
+            break;
+        case 'p':
+            path = optarg;
+            break;
+        case 'b':
+            body = optarg;
+            break;
+        case 'w':
+            pid = optarg;
+            break;
+        case 'i':
+            wants_ids = true;
+            break;
+        default:
+            return usage();
+        }
     }
-    unsigned count = argc > 2 ? (unsigned)atoi(argv[2]) : 32;
-    double seconds = argc > 4 ? atof(argv[4]) : 3;
-    const char *path = argc > 5 ? argv[5] : "/id", *pid = argc > 6 ? argv[6] : NULL;
-    depth = argc > 3 ? (unsigned)atoi(argv[3]) : 1;
-    if (count < 1 || count > CONNECTIONS_MAX || depth < 1 || depth > 1000)
-        die("too many");
-    for (unsigned i = 0; i < depth; i++)
-        batch_length +=
-            (size_t)snprintf(batch + batch_length, sizeof batch - batch_length,
-                             "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: load\r\nAccept: */*\r\n\r\n", path);
+    if (optind + 1 != argc || count < 1 || count > CONNECTIONS_MAX || depth < 1 || depth > 1000)
+        return usage();
+    make_batch(path, body);
     int epoll = epoll_create1(0);
-    connect_all(epoll, (uint16_t)atoi(argv[1]), count);
+    connect_all(epoll, (uint16_t)atoi(argv[optind]), count);
     for (unsigned i = 0; i < count; i++)
         ask(&conns[i]);
     run_until(epoll, mono_ns() + 300000000); /* warm */
@@ -216,6 +335,11 @@ int main(int argc, char **argv)
     uint64_t start_ns = mono_ns();
     run_until(epoll, start_ns + (uint64_t)(seconds * 1e9));
     double took = (double)(mono_ns() - start_ns) / 1e9;
+    if (wants_ids) {
+        look_for_twins();
+        printf("%zu\n", id_count);
+        return 0;
+    }
     printf("%.0f %lu %lu %.0f %.0f\n", (double)answers / took, (unsigned long)percentile(0.5),
            (unsigned long)percentile(0.99), (own_seconds() - own) / took * 100,
            pid ? (seconds_of(pid) - theirs) / took * 100 : 0);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The real server under real clients: what it answers, and what happens when it is killed, stopped, flooded or alone.
 
-    KAZAHANA=build/kazahana tests/faults/test_server.py
+    KAZAHANA=build/kazahana HTTP_LOAD=build/bench/http_load tests/faults/test_server.py
 """
 
+import contextlib
 import hashlib
 import hmac
 import http.client
@@ -26,6 +27,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from services import Redis, free_port  # noqa: E402
 
 PROGRAM = os.path.abspath(os.environ.get("KAZAHANA", "build/kazahana"))
+LOAD = os.path.abspath(os.environ.get("HTTP_LOAD", "build/bench/http_load"))
+PATIENCE_S = 60  # for what takes a moment on a machine with nothing else to do
 TOKEN = "a-token-for-this-test-only-0001"
 EPOCH_2024_MS = 1704067200000
 
@@ -87,7 +90,7 @@ class Server:
             return file.read()
 
     def learn_port(self):
-        until = time.monotonic() + 20
+        until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until and self.process.poll() is None:
             for line in self.log().splitlines():
                 found = re.search(r"\bevent=listening\b.*\baddress=\S*:(\d+)", line)
@@ -102,7 +105,7 @@ class Server:
     def url(self):
         return "http://127.0.0.1:%d" % self.port
 
-    def connect(self, timeout=20):
+    def connect(self, timeout=PATIENCE_S):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def ask(self, method, path, body=None, headers=None):
@@ -164,7 +167,7 @@ class ServerCase(unittest.TestCase):
         self.cleanups.append(cleanup)
         return process, out, err
 
-    def finish(self, client, timeout=60):
+    def finish(self, client, timeout=2 * PATIENCE_S):
         """The IDs it printed, its status, and what it complained about."""
         process, out, err = client
         process.wait(timeout)
@@ -188,7 +191,8 @@ class ServerCase(unittest.TestCase):
 
     def leases(self, url):
         done = subprocess.run(
-            [PROGRAM, "leases", "--from", url, "--json"], env=environment(), capture_output=True, text=True, timeout=30
+            [PROGRAM, "leases", "--from", url, "--json"], env=environment(), capture_output=True, text=True,
+            timeout=PATIENCE_S,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
@@ -209,6 +213,16 @@ def sign(secret, node, timestamp_ms):
 
 
 class Ids(ServerCase):
+    def test_64_connections_on_two_loops_get_no_id_twice(self):
+        # The load looks at every answer: a 200, above the one before on its connection, and equal to no other.
+        server = self.serve("--loops", "2", "--throughput", "2048:4096")
+        done = subprocess.run(
+            [LOAD, "--ids", "--connections", "64", "--seconds", "10", str(server.port)],
+            env=environment(), capture_output=True, text=True, timeout=120,
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertGreater(int(done.stdout), 640)
+
     def test_ids_are_unique_over_all_threads(self):
         server = self.serve()
 
@@ -249,7 +263,7 @@ class Ids(ServerCase):
             server = self.serve("--ids-from", "env:WORKER_ID?default=0", "--layout", "snowflake", env=env)
             number_id = server.ask("GET", "/id").json()["data"]["id"]
             self.assertEqual(number_id >> 12 & 1023, number)
-            self.assertAlmostEqual((number_id >> 22) + EPOCH_2024_MS, time.time() * 1000, delta=5000)
+            self.assertAlmostEqual((number_id >> 22) + EPOCH_2024_MS, time.time() * 1000, delta=PATIENCE_S * 1000)
             parts = server.ask("GET", "/decode/%d" % number_id).json()
             self.assertIn('"node": %d' % number, json.dumps(parts))
             server.kill()
@@ -259,7 +273,7 @@ class Ids(ServerCase):
             server = self.serve(
                 "--ids-from", "env:WORKER_ID?default=0", "--layout", "snowflake", env={"WORKER_ID": value}, wait=False
             )
-            self.assertNotEqual(server.wait(10), 0)
+            self.assertNotEqual(server.wait(PATIENCE_S), 0)
             self.assertIn("WORKER_ID", server.log())
             self.assertNotIn("event=listening", server.log())
 
@@ -307,6 +321,16 @@ class Leases(ServerCase):
             self.assertEqual(self.release(server, lease, self.now_ms(server)).status, 204)
             self.assert_problem(self.release(server, lease, self.now_ms(server)), 404)
 
+    def test_a_release_without_a_service_finds_the_one_that_signed(self):
+        server = self.serve()
+        leases = {name: self.acquire(server, serviceId=name)["leases"][0] for name in ("zoo", "bar", "foo")}
+        self.assertEqual({lease["id"] for lease in leases.values()}, {0})
+        self.assert_problem(self.release(server, {"id": 0, "secret": "x"}, self.now_ms(server)), 403)
+        for name in ("foo", "zoo", "bar"):
+            self.assertEqual(self.release(server, leases.pop(name), self.now_ms(server)).status, 204)
+            left = {row["service"] for row in server.ask("GET", "/leases").json()["leases"]} - {"default"}
+            self.assertEqual(left, set(leases))
+
     def test_the_table_is_told_in_pages(self):
         server = self.serve()
         taken = self.acquire(server, throughputPerMs=256 * 25)["leases"]
@@ -320,8 +344,14 @@ class Leases(ServerCase):
             if after is None:
                 break
         self.assertIsNone(after)
-        self.assertEqual(len(seen), len(set(seen)))
+        self.assertEqual(seen, sorted(set(seen)))
         self.assertTrue({("default", lease["id"]) for lease in taken} <= set(seen))
+        # A full page may be the last; a service's name stands for its first lease.
+        for query, lines in (("limit=%d" % len(seen), len(seen)), ("after=default", len(seen)), ("after=e", 0)):
+            page = server.ask("GET", "/leases?" + query).json()
+            self.assertEqual((len(page["leases"]), page["next"]), (lines, None), query)
+        for query in ("limit=0", "limit=1001", "limit=x", "after=default:x", "after=default:", "after=a:-1"):
+            self.assert_problem(server.ask("GET", "/leases?" + query), 400)
 
     def test_a_wrong_release_changes_nothing(self):
         server = self.serve()
@@ -377,7 +407,7 @@ class Leases(ServerCase):
     def test_an_unknown_service_can_be_forbidden(self):
         server = self.serve("--no-create-services")
         self.assert_problem(server.ask("POST", "/lease", {"serviceId": "unheard-of"}), 404)
-        ids, status, err = self.run_client("--from", server.url + "?service=unheard-of", "--timeout", "2s")
+        ids, status, err = self.run_client("--from", server.url + "?service=unheard-of", "--timeout", "20s")
         self.assertEqual((ids, status), ([], 1))
         self.assertIn("unheard-of", err)
 
@@ -450,12 +480,10 @@ class Faults(ServerCase):
         threads = [threading.Thread(target=hammer) for _ in range(8)]
         for thread in threads:
             thread.start()
-        # At 256 a millisecond these take more than half a second together, so they are under way when the signal comes.
+        # At 256 a millisecond these take 250 ms together, so that some are under way when the signal comes.
         waiting = [server.connect() for _ in range(16)]
         for connection in waiting:
-            connection.request("GET", "/ids?count=10000")
-        time.sleep(0.1)
-        began = time.monotonic()
+            connection.request("GET", "/ids?count=4000")
         server.process.send_signal(signal.SIGTERM)
         everything = []
         for connection in waiting:
@@ -463,47 +491,42 @@ class Faults(ServerCase):
             self.assertEqual(answer.status, 200, answer.body[:200])
             everything += answer.json()["data"]["ids"]
             connection.close()
-        self.assertEqual(server.wait(5), 0, server.log())
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual(server.wait(PATIENCE_S), 0, server.log())
         over.set()
         for thread in threads:
             thread.join()
         self.assertEqual(broken, [])
-        self.assertEqual(len(set(everything)), 160000)
+        self.assertEqual(len(set(everything)), 64000)
         self.assertEqual(self.leases(self.store), [])
 
     def test_slow_clients_are_cut_and_others_do_not_notice(self):
         server = self.serve("--request-timeout", "1s")
-        slow = []
+        slow, heads = [], (b"GET /id HTTP/1.1\r\nX: ", b"POST /lease HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n{")
         for i in range(100):
             s = socket.create_connection(("127.0.0.1", server.port))
-            s.sendall(b"POST /lease HTTP/1.1\r\nContent-Length: 50\r\n\r\n{" if i % 2 else b"GET /id HTT")
+            s.sendall(heads[i % 2])
+            s.setblocking(False)
             slow.append(s)
-        began, longest = time.monotonic(), 0
-        cut = [False] * len(slow)
-        while not all(cut) and time.monotonic() - began < 10:
-            asked = time.monotonic()
+        self.cleanups.append(lambda: [s.close() for s in slow])
+        answered, until = 0, time.monotonic() + PATIENCE_S
+        while self.metric(server, "kazahana_http_cut_total") < len(slow):
+            self.assertLess(time.monotonic(), until, "not all were cut")
             self.assertEqual(server.ask("GET", "/id").status, 200)
-            longest = max(longest, time.monotonic() - asked)
-            for i, s in enumerate(slow):
-                if cut[i]:
-                    continue
-                try:
-                    s.sendall(b" ")
-                    s.setblocking(False)
-                    while s.recv(4096):
-                        pass
-                    cut[i] = True
-                except BlockingIOError:
-                    s.setblocking(True)
-                except OSError:
-                    cut[i] = True
+            answered += 1
+            for s in slow:  # a byte now and then does not help
+                with contextlib.suppress(OSError):
+                    s.send(b" ")
             time.sleep(0.05)
+        self.assertGreater(answered, 0)
         for s in slow:
-            s.close()
-        self.assertTrue(all(cut), "%d of %d were cut" % (sum(cut), len(cut)))
-        self.assertLess(time.monotonic() - began, 6)
-        self.assertLess(longest, 1)
+            s.settimeout(PATIENCE_S)
+            with contextlib.suppress(ConnectionError):
+                self.assertIn(b" 408 ", s.recv(4096))
+                while s.recv(4096):
+                    pass
+
+    def metric(self, server, name):
+        return float(re.search(r"^%s (\S+)$" % name, server.ask("GET", "/metrics").body.decode(), re.M).group(1))
 
 
 @unittest.skipIf(Redis.missing(), "redis-server is not installed")
@@ -559,7 +582,7 @@ class Secrets(ServerCase):
             ids, status, err = self.run_client("--from", url, "-n", "10", env=env)
             self.assertEqual((len(ids), status), (10, 0), err)
         for url in (server.url, server.url + "?token=" + TOKEN + "x"):
-            ids, status, err = self.run_client("--from", url, "--timeout", "2s")
+            ids, status, err = self.run_client("--from", url, "--timeout", "20s")
             self.assertEqual((ids, status), ([], 1))
             self.assertIn("401", err)
             self.assertNotIn(TOKEN, err)
@@ -580,7 +603,7 @@ class Secrets(ServerCase):
         certificate, key = self.make_certificate()
         server = self.serve("--tls-cert", certificate, "--tls-key", key)
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", server.port, timeout=20, context=ssl.create_default_context(cafile=certificate)
+            "127.0.0.1", server.port, timeout=PATIENCE_S, context=ssl.create_default_context(cafile=certificate)
         )
         for _ in range(3):
             connection.request("GET", "/id")
@@ -590,7 +613,7 @@ class Secrets(ServerCase):
         ids, status, err = self.run_client("--from", url + "?cacert=" + certificate, "-n", "1000")
         self.assertEqual((len(ids), status), (1000, 0), err)
         # A certificate that nobody vouches for is not believed, and plain words are not understood.
-        ids, status, err = self.run_client("--from", url, "--timeout", "2s")
+        ids, status, err = self.run_client("--from", url, "--timeout", "20s")
         self.assertEqual((ids, status), ([], 1))
         self.assertIn("cacert", err)
         ids, status, err = self.run_client("--from", server.url, "--timeout", "2s")

@@ -18,6 +18,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "faults"))
 sys.dont_write_bytecode = True
 import test_server as real  # noqa: E402: how a server is started
+from services import Redis  # noqa: E402
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")  # HEAD comes with GET by the rules of HTTP
 WRONG = {  # values that are not of a type
@@ -118,7 +119,7 @@ class Described(real.ServerCase):
 
     def test_nothing_is_there_that_it_does_not_describe(self):
         # The server counts by route, so its metrics name every one of them.
-        routes = set(re.findall(r'^kazahana_http_requests_total\{route="([^"]+)"', self.metrics(), re.M)) - {"none"}
+        routes = set(re.findall(r'^kazahana_http_requests_total\{.*\broute="([^"]+)"', self.metrics(), re.M)) - {"none"}
         self.assertEqual(routes, set(self.api["paths"]))
 
     def metrics(self):
@@ -253,14 +254,46 @@ class Metrics(real.ServerCase):
     @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
     def test_promtool_finds_nothing(self):
         done = subprocess.run(
-            ["promtool", "check", "metrics"], input=self.text, capture_output=True, text=True, timeout=30
+            ["promtool", "check", "metrics"], input=self.text, capture_output=True, text=True, timeout=real.PATIENCE_S
         )
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def counted(self, text):
+        """Requests by method, route and class of status."""
+        pattern = r'^kazahana_http_requests_total\{method="(.+)",route="(.+)",status="(.+)"\} (\d+)$'
+        return {found[:3]: int(found[3]) for found in re.findall(pattern, text, re.M)}
+
+    def test_requests_are_counted_by_method_route_and_class(self):
+        before = self.counted(self.text)
+        self.assertEqual(before["GET", "/id", "2xx"], 1)
+        self.assertEqual(before["POST", "/lease", "2xx"], 1)
+        self.assertEqual(before["other", "none", "4xx"], 1)
+        for method, path in (
+            ("HEAD", "/id"), ("GET", "/ids"), ("DELETE", "/lease/x"), ("PUT", "/id"), ("GET", "/decode/7"),
+        ):
+            self.server.ask(method, path)
+        for i in range(20):
+            self.server.ask("GET", "/nowhere/%d" % i)
+        text = self.server.ask("GET", "/metrics").body.decode()
+        after = self.counted(text)
+        self.assertEqual(
+            {name: count - before[name] for name, count in after.items() if count != before[name]},
+            {
+                ("GET", "/id", "2xx"): 1, ("GET", "/ids", "4xx"): 1, ("DELETE", "/lease/{id}", "4xx"): 1,
+                ("GET", "/decode/{id}", "2xx"): 1, ("other", "none", "4xx"): 21, ("GET", "/metrics", "2xx"): 1,
+            },
+        )
+        # Whatever is asked for, there are no more of them; and each histogram has as many as were counted.
+        self.assertEqual(len(re.findall("^kazahana_http", text, re.M)), len(re.findall("^kazahana_http", self.text, re.M)))
+        for method, route, count in re.findall(
+            r'^kazahana_http_request_seconds_count\{method="(.+)",route="(.+)"\} (\d+)$', text, re.M
+        ):
+            self.assertEqual(int(count), sum(n for name, n in after.items() if name[:2] == (method, route)))
 
     @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
     def test_the_alerts_are_rules(self):
         alerts = os.path.join(ROOT, "deploy", "alerts.yml")
-        done = subprocess.run(["promtool", "check", "rules", alerts], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["promtool", "check", "rules", alerts], capture_output=True, text=True, timeout=real.PATIENCE_S)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_what_alerts_and_dashboard_name_is_there(self):
@@ -287,7 +320,7 @@ def rectangles(leases):
         yield twin * size, (twin + 1) * size, lease["fallbackCreated"], lease["fallbackExpired"]
 
 
-class Settings(real.ServerCase):
+class SettingsCase(real.ServerCase):
     def write(self, name, text):
         path = os.path.join(self.folder, name)
         with open(path, "w") as file:
@@ -299,7 +332,7 @@ class Settings(real.ServerCase):
         """Sends SIGHUP, waits until it was heeded; what was logged meanwhile."""
         before = len(server.log())
         server.process.send_signal(signal.SIGHUP)
-        until = time.monotonic() + 20
+        until = time.monotonic() + real.PATIENCE_S
         while time.monotonic() < until:
             if re.search(r"event=reloaded|level=error event=reload\b", server.log()[before:]):
                 server.ask("GET", "/time")  # behind the services in the store's queue
@@ -322,6 +355,8 @@ class Settings(real.ServerCase):
             for b in all_of_them[i + 1:]:
                 self.assertFalse(a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3], (a, b))
 
+
+class ServiceSettings(SettingsCase):
     def test_bits_move_while_leases_are_out(self):
         server = self.serve("--config", self.service("41-14-8@2026-01-01"))
         old = self.acquire(server, 256 * 6) + self.acquire(server)
@@ -355,11 +390,47 @@ class Settings(real.ServerCase):
         self.assert_apart(old + new)
         # Nor does a server start on it.
         other = self.serve("--config", self.service("41-14-8@2025-01-01"), wait=False)
-        self.assertEqual(other.wait(20), 1)
+        self.assertEqual(other.wait(real.PATIENCE_S), 1)
         self.assertIn("2025-01-01", other.log())
         self.assertIn("2026-01-01", other.log())
         self.assertNotIn("event=listening", other.log())
 
+    def test_length_and_throughput_count_from_the_next_grant_on(self):
+        server = self.serve("--config", self.service("41-14-8@2026-01-01"))
+        old = self.acquire(server)[0]
+        path = self.service("41-14-8@2026-01-01")
+        with open(path, "a") as file:
+            file.write("max_throughput = 512\nhigh_blocks = yes\n")
+        self.write("kazahana.conf", read(path).replace("10min", "20min"))
+        self.assertNotIn("level=error", self.reload(server))
+        new = self.acquire(server, 512)
+        self.assertEqual([(lease["bitSeq"], lease["expired"] - lease["created"]) for lease in new], [(9, 1200000)])
+        self.assertEqual(old["expired"] - old["created"], 600000)
+        self.assert_problem(server.ask("POST", "/lease", {"serviceId": "s", "throughputPerMs": 513}), 400)
+
+    def test_health_is_of_the_service_that_ids_are_minted_for(self):
+        server = self.serve("--config", self.service("41-10-12@2026-01-01", "service = s\n"))
+        self.assertEqual(server.ask("GET", "/health").json()["components"]["store"]["layout"], "41-10-12@2026-01-01")
+
+
+@unittest.skipIf(Redis.missing(), "redis-server is not installed")
+class ServiceSettingsInRedis(ServiceSettings):
+    def setUp(self):
+        super().setUp()
+        redis = Redis(self.folder).start()
+        self.cleanups.append(redis.kill)
+        self.store = redis.url
+
+    def test_answers_about_several_services_have_one_generation(self):
+        server = self.serve("--config", self.service("41-14-8@2026-01-01"))
+        seen = []
+        for service in ("s", "default", "s", "t", "default"):
+            seen.append(server.ask("POST", "/lease", {"serviceId": service}).json()["generation"])
+            seen.append(server.ask("GET", "/time").json()["generation"])
+        self.assertEqual(seen, sorted(seen))
+
+
+class Settings(SettingsCase):
     def test_tokens_are_read_again(self):
         old, new = real.TOKEN, "a-newer-token-for-this-test-0002"
         tokens = self.write("tokens", old + "\n")
@@ -402,7 +473,7 @@ class Settings(real.ServerCase):
     def check_config(self, text, *arguments):
         return subprocess.run(
             [real.PROGRAM, "serve", "--config", self.write("checked.conf", text), "--check-config", *arguments],
-            env=real.environment(), capture_output=True, text=True, timeout=20,
+            env=real.environment(), capture_output=True, text=True, timeout=real.PATIENCE_S,
         )
 
     def test_settings_are_checked_without_starting(self):
