@@ -55,7 +55,7 @@ static void ids_that_follow_one_another_get_their_own_lines(void **state)
     uint64_t seed = 1;
     for (int format = 0; format <= LAST_FORMAT; format++) {
         id_lines_begin(&lines, (enum id_format)format, NULL);
-        for (int run = 0; run < 200; run++)
+        for (int run = 0; run < 64; run++)
             assert_run_from(test_random(&seed) >> run % 64);
     }
 }
@@ -92,7 +92,7 @@ static void ids_in_any_order_get_their_own_lines(void **state)
     uint64_t seed = 2;
     for (int format = 0; format <= LAST_FORMAT; format++) {
         id_lines_begin(&lines, (enum id_format)format, NULL);
-        for (int round = 0; round < 200; round++) {
+        for (int round = 0; round < 40; round++) {
             /* Leaps to anywhere, small steps to and fro, and back to the lowest. */
             kz_id id = 0;
             for (size_t i = 0; i < IDS; i++) {
