@@ -155,6 +155,7 @@ void printer_open(printer *p, const char *name, kz_form form, const char *key_li
     kz_error err;
     p->texts = (ledger){.name = name};
     p->form = form;
+    id_lines_begin(&p->lines, (enum id_format)form, NULL);
     if (key_line && kz_external_keys_parse(&p->keys, key_line, strlen(key_line), &err))
         die(name, err.message);
     fill_with_batches(from, p->ids, sizeof p->ids / sizeof *p->ids);
@@ -176,6 +177,26 @@ void check_texts(void *ctx, const void *results, size_t count, moment when)
     for (size_t i = 0; i < count; i++) {
         kz_id id;
         p->texts.garbled += kz_text_parse(texts[i].text, p->form, &id, NULL) != KZ_OK || id != p->ids[i];
+    }
+    p->texts.checked += count;
+}
+
+void fill_with_lines(void *ctx, void *results, size_t count)
+{
+    printer *p = ctx;
+    id_lines_write(&p->lines, p->ids, count, results);
+}
+
+void check_lines(void *ctx, const void *results, size_t count, moment when)
+{
+    (void)when;
+    printer *p = ctx;
+    const char *at = results;
+    for (size_t i = 0; i < count; i++) {
+        printed expected;
+        size_t length = kz_text(p->ids[i], p->form, expected.text);
+        p->texts.garbled += memcmp(at, expected.text, length) != 0 || at[length] != '\n';
+        at += length + 1;
     }
     p->texts.checked += count;
 }

@@ -3,6 +3,7 @@
 #define KZ_BENCH_OURS_H
 
 #include "bench/measure.h"
+#include "cli/idlines.h"
 
 #include <kazahana.h>
 
@@ -48,6 +49,7 @@ void check_monouuid(void *monouuid, const void *uuids, size_t count, moment when
 typedef struct printer {
     kz_external_keys *keys;
     kz_form form;
+    struct id_lines lines;
     kz_id ids[1024];
     ledger texts;
 } printer;
@@ -56,10 +58,17 @@ typedef struct printed {
     char text[KZ_TEXT_SIZE];
 } printed;
 
+/* Room for one line; the lines stand in it without gaps, as a program prints them. */
+typedef struct printed_line {
+    char room[ID_LINE_ROOM];
+} printed_line;
+
 /* `key_line` as in a key file; NULL: no keys. */
 void printer_open(printer *p, const char *name, kz_form form, const char *key_line, minter *from);
 void fill_with_texts(void *printer, void *texts, size_t count);
 void check_texts(void *printer, const void *texts, size_t count, moment when);
+void fill_with_lines(void *printer, void *lines, size_t count);
+void check_lines(void *printer, const void *lines, size_t count, moment when);
 void fill_with_externals(void *printer, void *texts, size_t count);
 void check_externals(void *printer, const void *texts, size_t count, moment when);
 

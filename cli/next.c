@@ -1,6 +1,6 @@
 /* kazahana next: mints IDs and prints them. */
 #include "cli/args.h"
-#include "cli/idtext.h"
+#include "cli/idlines.h"
 #include "cli/output.h"
 #include "cli/pace.h"
 #include "cli/progress.h"
@@ -225,42 +225,20 @@ static kz_status mint(const struct job *job, struct output *out, kz_id *ids, siz
     return KZ_OK;
 }
 
-/* {"id":N,"id_str":"N"}, as the server answers: JavaScript reads the string. */
-static size_t json_line(kz_id id, char *at)
+static void print(struct id_lines *lines, struct output *out, const kz_id *ids, size_t count)
 {
-    static const char before[] = "{\"id\":", between[] = ",\"id_str\":\"", after[] = "\"}";
-    char digits[KZ_TEXT_SIZE], *begin = at;
-    size_t length = kz_text(id, KZ_DECIMAL, digits);
-    at = mempcpy(at, before, sizeof before - 1);
-    at = mempcpy(at, digits, length);
-    at = mempcpy(at, between, sizeof between - 1);
-    at = mempcpy(at, digits, length);
-    at = mempcpy(at, after, sizeof after - 1);
-    return (size_t)(at - begin);
-}
-
-static void print(const struct job *job, struct output *out, const kz_id *ids, size_t count)
-{
-    enum { ROOM = 80 };
-    for (size_t i = 0; i < count; i++) {
-        char *at = output_room(out, ROOM);
-        size_t length;
-        if (job->format == FORMAT_EXTERNAL) {
-            kz_external_encode(job->keys, ids[i], at);
-            length = KZ_EXTERNAL_SIZE - 1;
-        } else if (job->format == FORMAT_JSON) {
-            length = json_line(ids[i], at);
-        } else {
-            length = kz_text(ids[i], (kz_form)job->format, at);
-        }
-        at[length] = '\n';
-        output_took(out, length + 1);
+    enum { AT_ONCE = OUTPUT_SIZE / 4 / ID_LINE_ROOM };
+    for (size_t done = 0, next; done < count; done += next) {
+        next = count - done < AT_ONCE ? count - done : AT_ONCE;
+        char *at = output_room(out, next * ID_LINE_ROOM);
+        output_took(out, (size_t)(id_lines_write(lines, ids + done, next, at) - at));
     }
 }
 
 static int mint_all(const struct job *job)
 {
     struct output out;
+    struct id_lines lines;
     struct progress progress;
     struct pace pace;
     kz_error err = {0};
@@ -269,6 +247,7 @@ static int mint_all(const struct job *job)
     uint64_t done = 0;
     size_t batch = batch_size(job);
     output_begin(&out);
+    id_lines_begin(&lines, job->format, job->keys);
     progress_begin(&progress, job->count);
     pace_begin(&pace, job->rate);
     while (done < job->count && status == KZ_OK && !out.error) {
@@ -277,7 +256,7 @@ static int mint_all(const struct job *job)
         if (stop_signal())
             break;
         status = mint(job, &out, ids, want, &got, &err);
-        print(job, &out, ids, got);
+        print(&lines, &out, ids, got);
         done += got;
         if (out.terminal || job->rate > 0)
             output_flush(&out);

@@ -22,11 +22,17 @@
  * touch points claimed before. The owner never writes `next` other than by adding, so it need not be stopped first.
  *
  * The deadline counts ticks of a cheap counter. It decides how old a time can be, nothing else: a wrong counter makes
- * IDs late, never equal and never smaller. deadline, owner, hi and next lie in memory that fork wipes: in a child the
- * deadline reads 0 and the call goes the slow way, which finds the generator dead. */
+ * IDs late, never equal and never smaller. Every call reads the counter, although that is most of what it costs:
+ * nothing else tells a call how long ago the last one was, and with every tenth call looking, nine could give any old
+ * time. Only a thread that moves a word in memory would be cheaper to ask; it would wake an idle machine a thousand
+ * times a second, say any old time while it waits for a processor, and not exist in a child.
+ *
+ * deadline, owner, hi and next lie in memory that fork wipes: in a child the deadline reads 0 and the call goes the
+ * slow way, which finds the generator dead. */
 #include "core/error.h"
 #include "core/rules.h"
 #include "lib/generator.h"
+#include "lib/thread.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -42,11 +48,6 @@
 #define STORE(field, value) atomic_store_explicit(&hot->field, value, memory_order_release)
 #define PEEK(field)         atomic_load_explicit(&hot->field, memory_order_relaxed)
 #define POKE(field, value)  atomic_store_explicit(&hot->field, value, memory_order_relaxed)
-
-static inline uintptr_t this_thread(void)
-{
-    return (uintptr_t)pthread_self();
-}
 
 /* Up to `want` points below `hi`, or 0. */
 static inline size_t claim(kz__hot *hot, size_t want, kz_id hi, kz_id *first)
@@ -79,16 +80,22 @@ static inline size_t take_own(kz__hot *hot, size_t want, kz_id *first)
     return take;
 }
 
+/* Points for who has read the deadline, and the ticks after it; or 0. */
+static inline size_t take_before(uint64_t deadline, uint64_t ticks, kz__hot *hot, size_t want, kz_id *first)
+{
+    if (deadline - ticks - 1 >= PEEK(span))
+        return 0;
+    uintptr_t owner = LOAD(owner);
+    if (owner == kz__this_thread())
+        return take_own(hot, want, first);
+    return owner == KZ__EVERYBODY ? claim(hot, want, LOAD(hi), first) : 0;
+}
+
 /* Points without the lock, or 0. */
 static inline size_t take_quickly(kz__hot *hot, size_t want, kz_id *first)
 {
     uint64_t deadline = LOAD(deadline);
-    if (!deadline || deadline - kz__ticks(hot->ticks) - 1 >= PEEK(span))
-        return 0;
-    uintptr_t owner = LOAD(owner);
-    if (owner == this_thread())
-        return take_own(hot, want, first);
-    return owner == KZ__EVERYBODY ? claim(hot, want, LOAD(hi), first) : 0;
+    return deadline ? take_before(deadline, kz__ticks(hot->ticks), hot, want, first) : 0;
 }
 
 /* ------------------------------------------------------------------------------------------- under the lock */
@@ -141,7 +148,7 @@ static void end_run(kz__hot *hot, bool own)
 /* Makes this thread the owner, or everybody. True if this thread is the owner. */
 static bool settle_owner(kz__hot *hot)
 {
-    uintptr_t self = this_thread(), owner = PEEK(owner);
+    uintptr_t self = kz__this_thread(), owner = PEEK(owner);
     if (owner == KZ__NOBODY)
         atomic_store(&hot->owner, owner = self);
     else if (owner != self && owner != KZ__EVERYBODY)
@@ -458,18 +465,32 @@ kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_m
     return KZ_OK;
 }
 
+/* The processor's counter needs no call, other clocks do. This is not inlined, so that kz_next calls nothing on its way
+ * and has no registers to save. */
+__attribute__((noinline)) static kz_status next_with_calls(kz_generator *gen, kz_id *id, int64_t timeout_ms)
+{
+    if (gen->hot->ticks != KZ__TICKS_CPU && take_quickly(gen->hot, 1, id))
+        return KZ_OK;
+    return kz_mint(gen, id, 1, timeout_ms, NULL);
+}
+
+static inline kz_status next_within(kz_generator *gen, kz_id *id, int64_t timeout_ms)
+{
+    kz__hot *hot = gen->hot;
+    uint64_t deadline = LOAD(deadline);
+    if (hot->ticks == KZ__TICKS_CPU && deadline && take_before(deadline, kz__ticks(KZ__TICKS_CPU), hot, 1, id))
+        return KZ_OK;
+    return next_with_calls(gen, id, timeout_ms);
+}
+
 kz_status kz_next(kz_generator *gen, kz_id *id)
 {
-    if (take_quickly(gen->hot, 1, id))
-        return KZ_OK;
-    return kz_mint(gen, id, 1, gen->options.timeout_ms, NULL);
+    return next_within(gen, id, gen->options.timeout_ms);
 }
 
 kz_status kz_try_next(kz_generator *gen, kz_id *id)
 {
-    if (take_quickly(gen->hot, 1, id))
-        return KZ_OK;
-    return kz_mint(gen, id, 1, 0, NULL);
+    return next_within(gen, id, 0);
 }
 
 kz_status kz_next_batch(kz_generator *gen, kz_id *ids, size_t count)

@@ -1,14 +1,8 @@
 /* The increasing nanoseconds and their UUIDs at the machine's time. */
 #include "core/mono.h"
+#include "lib/thread.h"
 
-#include <pthread.h>
 #include <time.h>
-
-/* A number that no other living thread has, and neither of those that are no thread. */
-static uintptr_t this_thread(void)
-{
-    return (uintptr_t)pthread_self();
-}
 
 /* One reading for each call. KZ_OVERFLOW: past the year 2262. */
 static kz_status read_wall(int64_t *wall_ns)
@@ -27,12 +21,12 @@ kz_status kz_mono_next(kz_mono *mono, int64_t *unix_ns)
 {
     int64_t wall_ns;
     kz_status status = read_wall(&wall_ns);
-    return status ? status : kz__mono_step(&mono->word, this_thread(), wall_ns, unix_ns);
+    return status ? status : kz__mono_step(&mono->word, kz__this_thread(), wall_ns, unix_ns);
 }
 
 kz_status kz_monouuid_next(kz_monouuid *gen, kz_uuid *uuid)
 {
     int64_t wall_ns;
     kz_status status = read_wall(&wall_ns);
-    return status ? status : kz__monouuid_step(gen, this_thread(), wall_ns, uuid);
+    return status ? status : kz__monouuid_step(gen, kz__this_thread(), wall_ns, uuid);
 }

@@ -1,5 +1,6 @@
 /* Does each call a few and a few more times under callgrind, which writes down how many instructions that took. The
  * difference is that of the calls alone: what happens once cancels out. tests/instructions/check does the sums. */
+#include "cli/idlines.h"
 #include "lib/generator.h"
 
 #include <kazahana.h>
@@ -149,6 +150,17 @@ static void text(int calls)
         kz_text(UINT64_C(116264089600000000) + (unsigned)i, form, text);
 }
 
+static void lines(int calls)
+{
+    static struct id_lines of_form;
+    static kz_id ids[MORE];
+    static char written[MORE * ID_LINE_ROOM];
+    id_lines_begin(&of_form, (enum id_format)form, NULL);
+    for (int i = 0; i < calls; i++)
+        ids[i] = UINT64_C(116264089600000000) + (unsigned)i;
+    id_lines_write(&of_form, ids, (size_t)calls, written);
+}
+
 /* ------------------------------------------------------------------------------------------------- the counting */
 
 static void count(const char *name, void (*calls)(int))
@@ -170,16 +182,17 @@ static void count(const char *name, void (*calls)(int))
 static void count_texts(void)
 {
     static const struct {
-        const char *name;
+        const char *text, *line;
         kz_form form;
-    } forms[] = {{"text-decimal", KZ_DECIMAL},
-                 {"text-hex", KZ_HEX},
-                 {"text-base32", KZ_BASE32},
-                 {"text-base62", KZ_BASE62},
-                 {"text-base64url", KZ_BASE64URL}};
+    } forms[] = {{"text-decimal", "line-decimal", KZ_DECIMAL},
+                 {"text-hex", "line-hex", KZ_HEX},
+                 {"text-base32", "line-base32", KZ_BASE32},
+                 {"text-base62", "line-base62", KZ_BASE62},
+                 {"text-base64url", "line-base64url", KZ_BASE64URL}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         form = forms[i].form;
-        count(forms[i].name, text);
+        count(forms[i].text, text);
+        count(forms[i].line, lines);
     }
 }
 
