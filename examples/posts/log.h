@@ -1,0 +1,11 @@
+/* The log: one JSON object a line on stderr. */
+#ifndef POSTS_LOG_H
+#define POSTS_LOG_H
+
+#include <jansson.h>
+
+/* `event` is a short fixed word. `details` is a JSON object, which is taken over; NULL for none. Never give it a
+ * password. Any thread may call it; a line leaves with one write. */
+void log_event(const char *level, const char *event, json_t *details);
+
+#endif
