@@ -183,12 +183,12 @@ http_server *http_start(const char *listen, const http_limits *limits, const cha
         unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG;
         if (where->ai_family == AF_INET6)
             flags |= MHD_USE_DUAL_STACK;
-        server->daemon = MHD_start_daemon(
-            flags, 0, NULL, NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, complain, NULL, MHD_OPTION_SOCK_ADDR,
-            where->ai_addr, MHD_OPTION_NOTIFY_COMPLETED, completed, server, MHD_OPTION_THREAD_POOL_SIZE,
-            (unsigned)limits->threads, MHD_OPTION_CONNECTION_LIMIT, (unsigned)limits->max_connections,
-            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)limits->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-            (size_t)32 * 1024, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+        server->daemon =
+            MHD_start_daemon(flags, 0, NULL, NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, complain, NULL,
+                             MHD_OPTION_SOCK_ADDR, where->ai_addr, MHD_OPTION_NOTIFY_COMPLETED, completed, server,
+                             MHD_OPTION_THREAD_POOL_SIZE, (unsigned)limits->threads, MHD_OPTION_CONNECTION_LIMIT,
+                             (unsigned)limits->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)limits->idle_s,
+                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32 * 1024, MHD_OPTION_END);
     }
     freeaddrinfo(where);
     if (server && server->daemon)
