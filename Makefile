@@ -1,6 +1,6 @@
 # The front door. Meson builds (build/); this only says the common things shortly.
 #   DESTDIR, PREFIX    for install           FUZZ_SECONDS, FUZZ_TARGETS    for fuzz
-#   BENCH_ARGS         for bench             SEEDS, FIRST                  for sim
+#   BENCH_ARGS         for bench(-postgres)  SEEDS, FIRST                  for sim
 #   DEMO_ARGS          for scale-demo
 #   PACKAGES=no        never install packages
 
@@ -74,6 +74,12 @@ bench-peers: build ## The same work done by others, in one table
 
 bench-report: build ## docs/bench.svg and docs/bench.md from a real run
 	@bench/report
+
+bench-postgres: ## Inserts, index sizes and joins in PostgreSQL: kazahana's keys, UUIDs, bigserial
+	$(install_packages) build test
+	@scripts/configure build
+	@ninja -C build --quiet bench/postgres_load
+	@bench/postgres/run $(BENCH_ARGS)
 
 bench-http: ## GET /id beside a bare epoll loop and nginx
 	$(install_packages) build test
