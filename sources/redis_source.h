@@ -54,6 +54,11 @@ bool kz__redis_read_head(const redisReply *reply, kz__redis_seen *seen, int64_t 
 /* The number as text, in the caller's memory. */
 const char *kz__redis_digits(char text[static KZ__REDIS_DIGITS], int64_t number);
 
+/* Whether what was granted survives a crash of the server, and if not, why and what to do. `instead`: what else helps
+ * where it forgets everything, as the end of a sentence. */
+kz_status kz__redis_durable(kz__redis_link *link, const char *instead, bool *durable, char *note, size_t room,
+                            kz_error *err);
+
 kz_status kz__redis_acquire(void *source, const kz_acquire *request, kz_grant *grant, kz_error *err);
 kz_status kz__redis_list(void *source, kz_lease_visit visit, void *ctx, kz_error *err);
 kz_status kz__redis_health(void *source, const char *service, kz_source_health *health, kz_error *err);
