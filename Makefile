@@ -48,8 +48,10 @@ posts: ## The example backend, build/examples/posts/posts
 	@scripts/configure build -Dposts=enabled
 	@ninja -C build examples/posts/posts
 
-scale-demo: posts ## Five backends behind nginx, 100,000 posts, two of them killed and two started meanwhile
-	$(install_packages) test
+scale-demo: ## Five backends behind nginx, 100,000 posts, two of them killed and two started meanwhile
+	$(install_packages) build test
+	@scripts/configure build -Dposts=enabled >/dev/null
+	@ninja -C build --quiet examples/posts/posts
 	@scripts/scale-demo $(DEMO_ARGS)
 
 sim: ## The simulator over SEEDS seeds (20000) from FIRST (1) on

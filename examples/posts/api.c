@@ -34,7 +34,8 @@ static json_t *post_json(const api *a, const post *p)
 static void database_problem(http_reply *reply, db_status status, const char *message)
 {
     bool lost = status == DB_LOST;
-    log_event("error", lost ? "database_lost" : "database_refused", json_pack("{s:s}", "error", message));
+    log_event("error", lost ? "database_lost" : "database_refused",
+              json_pack("{s:o}", "error", json_any_text(message)));
     reply->retry_later = lost;
     http_problem(reply, lost ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_INTERNAL_SERVER_ERROR,
                  lost ? "the database is not there" : "the database refused");
@@ -97,7 +98,7 @@ static void store(api *a, post *p, http_reply *reply)
     kz_parts parts;
     kz_error err;
     if (node_mint(a->node, &id, &parts, &err)) {
-        log_event("error", "no_id", json_pack("{s:s}", "error", err.message));
+        log_event("error", "no_id", json_pack("{s:o}", "error", json_any_text(err.message)));
         reply->retry_later = true;
         http_problem(reply, MHD_HTTP_SERVICE_UNAVAILABLE, "no ID is to be had at the moment; nothing was stored");
         return;
@@ -230,7 +231,7 @@ static void get_health(api *a, http_reply *reply)
     bool database_up = database_ping(a->database, message) == DB_OK;
     json_t *stock = json_pack("{s:s}", "status", database_up ? "UP" : "DOWN");
     if (!database_up)
-        json_object_set_new(stock, "error", json_string(message));
+        json_object_set_new(stock, "error", json_any_text(message));
     bool up = node_up && database_up && !a->ending;
     reply->status = up ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
     reply->body = json_pack("{s:s, s:b, s:s, s:I, s:I, s:{s:o, s:o}}", "status", up ? "UP" : "DOWN", "ending",

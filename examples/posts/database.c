@@ -83,10 +83,15 @@ static void keep_message(char message[DB_MESSAGE_SIZE], const char *text)
 static PGconn *connect_now(const char *url)
 {
     /* Nobody waits for a dead server longer than this, unless the URL, which comes later, says otherwise. */
-    static const char *const names[] = {
-        "fallback_application_name", "connect_timeout", "tcp_user_timeout", "options", "dbname", NULL};
+    static const char *const names[] = {"fallback_application_name",
+                                        "connect_timeout",
+                                        "tcp_user_timeout",
+                                        "options",
+                                        "client_encoding",
+                                        "dbname",
+                                        NULL};
     const char *const values[] = {"posts", "5", "10000", "-c statement_timeout=5000 -c client_min_messages=warning",
-                                  url,     NULL};
+                                  "UTF8",  url, NULL};
     return PQconnectdbParams(names, values, 1);
 }
 

@@ -40,8 +40,8 @@ void http_problem(http_reply *reply, unsigned status, const char *detail)
     json_decref(reply->body);
     reply->status = status;
     reply->problem = true;
-    reply->body = json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", MHD_get_reason_phrase_for(status),
-                            "status", (int)status, "detail", detail);
+    reply->body = json_pack("{s:s, s:s, s:i, s:o}", "type", "about:blank", "title", MHD_get_reason_phrase_for(status),
+                            "status", (int)status, "detail", json_any_text(detail));
 }
 
 static void add_headers(const http_server *server, struct MHD_Response *response, const http_reply *reply)
@@ -148,7 +148,7 @@ static void complain(void *ctx, const char *format, va_list args)
     char text[256];
     vsnprintf(text, sizeof text, format, args);
     text[strcspn(text, "\n")] = 0;
-    log_event("warning", "http", json_pack("{s:s}", "message", text));
+    log_event("warning", "http", json_pack("{s:o}", "message", json_any_text(text)));
 }
 
 /* The port is behind the last colon; an IPv6 address stands in brackets. */

@@ -8,6 +8,20 @@
 #include <time.h>
 #include <unistd.h>
 
+json_t *json_any_text(const char *text)
+{
+    json_t *json = json_string(text);
+    char *plain = json ? NULL : strdup(text);
+    if (!plain)
+        return json;
+    for (char *at = plain; *at; at++)
+        if (*at & 0x80)
+            *at = '?';
+    json = json_string(plain);
+    free(plain);
+    return json;
+}
+
 void log_event(const char *level, const char *event, json_t *details)
 {
     struct timespec wall;

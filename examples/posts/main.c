@@ -32,7 +32,7 @@ static bool wait_for_database(database *db, int seconds, const sigset_t *signals
             return true;
         bool give_up = status != DB_LOST || waited >= seconds;
         log_event(give_up ? "error" : "warning", "database_not_ready",
-                  json_pack("{s:s, s:i}", "error", message, "waited_s", waited));
+                  json_pack("{s:o, s:i}", "error", json_any_text(message), "waited_s", waited));
         if (give_up || pause_ms(signals, 1000))
             return false;
     }
@@ -57,7 +57,7 @@ static int serve(const settings *s, api *a, const sigset_t *signals)
     http_limits limits = {s->threads, s->max_connections, s->idle_s};
     http_server *server = http_start(s->listen, &limits, s->instance, api_answer, a, message);
     if (!server) {
-        log_event("error", "listen", json_pack("{s:s}", "error", message));
+        log_event("error", "listen", json_pack("{s:o}", "error", json_any_text(message)));
         return 1;
     }
     bool up;
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     if (!a.database)
         log_event("error", "no_memory", NULL);
     else if (s.key_file && kz_external_keys_load(&keys, s.key_file, &err))
-        log_event("error", "keys", json_pack("{s:s}", "error", err.message));
+        log_event("error", "keys", json_pack("{s:o}", "error", json_any_text(err.message)));
     else if (wait_for_database(a.database, s.database_wait_s, &signals)) {
         a.keys = keys;
         /* The node comes last: one that cannot serve takes no place. */
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         if (a.node)
             status = serve(&s, &a, &signals);
         else
-            log_event("error", "no_node", json_pack("{s:s}", "error", err.message));
+            log_event("error", "no_node", json_pack("{s:o}", "error", json_any_text(err.message)));
     }
     node_close(a.node);
     database_close(a.database);

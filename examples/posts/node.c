@@ -37,7 +37,7 @@ static void hear(void *ctx, kz_log_level level, const char *message)
         n->last_error_unix_ms = wall_ms();
         pthread_mutex_unlock(&n->lock);
     }
-    log_event(levels[level], "node", json_pack("{s:s}", "message", message));
+    log_event(levels[level], "node", json_pack("{s:o}", "message", json_any_text(message)));
 }
 
 /* The URL without user, password and settings: fit to be shown to anybody. */
@@ -115,7 +115,7 @@ json_t *node_health(node *n, bool *up)
     if (*up)
         json_object_set_new(health, "node", json_integer(parts.node));
     else
-        json_object_set_new(health, "error", json_string(err.message));
+        json_object_set_new(health, "error", json_any_text(err.message));
     kz_stats stats;
     kz_stats_init(&stats);
     if (!kz_stats_get(n->gen, &stats)) {
@@ -132,7 +132,8 @@ json_t *node_health(node *n, bool *up)
     if (*n->last_error) {
         char when[KZ_TIME_TEXT_SIZE];
         kz_time_text(n->last_error_unix_ms, when);
-        json_object_set_new(health, "lastError", json_pack("{s:s, s:s}", "time", when, "message", n->last_error));
+        json_object_set_new(health, "lastError",
+                            json_pack("{s:s, s:o}", "time", when, "message", json_any_text(n->last_error)));
     } else {
         json_object_set_new(health, "lastError", json_null());
     }

@@ -132,7 +132,8 @@ class Writing(WithPosts):
 
     def test_wrong_types_and_values_are_named(self):
         for name in ("communityId", "userId"):
-            for value in (1, 1.5, True, [], {}, "", "x", "-1", " 1", "1 ", "0x1", "18446744073709551616"):
+            for value in (1, 1.5, True, [], {}, "", "x", "-1", " 1", "1 ", "0x1", "18446744073709551616",
+                          "é", "1" * 5000, "é" * 400):
                 self.assert_problem(self.ask("POST", "/posts", post(**{name: value})), 400, name)
         for value in (1, True, [], {}, "", "a" * 10001):
             self.assert_problem(self.ask("POST", "/posts", post(content=value)), 400, "content")
@@ -195,7 +196,8 @@ class Reading(WithPosts):
 
     def test_an_id_that_is_none_is_refused(self):
         answer = self.create()[1]
-        for text in ("", "x", answer["id"], answer["externalId"][:-1], answer["externalId"] + "a", "!" * 11, "%00", "a/b"):
+        for text in ("", "x", answer["id"], answer["externalId"][:-1], answer["externalId"] + "a", "!" * 11, "%00", "a/b",
+                     "%ff" * 11, "%C3%A9%C3%A9", "%e9aaaaaaaaaa"):
             self.assert_problem(self.ask("GET", "/posts/" + text), 400)
 
     def test_paging_gives_every_post_once_in_the_order_of_time(self):
@@ -220,6 +222,7 @@ class Reading(WithPosts):
             self.assert_problem(self.ask("GET", "/posts?limit=" + limit), 400, "limit", "100")
         self.assert_problem(self.ask("GET", "/posts?after=1"), 400)
         self.assert_problem(self.ask("GET", "/posts?after="), 400)
+        self.assert_problem(self.ask("GET", "/posts?after=" + "%ff" * 11), 400)
 
     def test_other_paths_and_methods_are_refused(self):
         self.assert_problem(self.ask("GET", "/"), 404, "/posts")
