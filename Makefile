@@ -1,11 +1,13 @@
 # The front door. Meson builds (build/); this only says the common things shortly.
 #   DESTDIR, PREFIX    for install           FUZZ_SECONDS, FUZZ_TARGETS    for fuzz
-#   BENCH_ARGS         for bench             SEEDS, FIRST                  for sim
+#   BENCH_ARGS         for bench(-postgres)  SEEDS, FIRST                  for sim
+#   DEMO_ARGS          for scale-demo
 #   PACKAGES=no        never install packages
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 BENCH_ARGS ?=
+DEMO_ARGS ?=
 SEEDS ?= 20000
 FIRST ?= 1
 PACKAGES ?= yes
@@ -17,7 +19,8 @@ else
 install_packages = @scripts/install-packages
 endif
 
-.PHONY: help build run test sim model bench bench-http bench-peers bench-report fuzz lint format install clean
+.PHONY: help build run test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
+	format install clean posts scale-demo
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -39,6 +42,17 @@ run: ## Build, start the server, mint an ID through it and take it apart; Ctrl-C
 test: ## Everything: lint, all suites, again under ASan and UBSan, threads and leases under TSan
 	$(install_packages) build test
 	@scripts/run-tests
+
+posts: ## The example backend, build/examples/posts/posts
+	$(install_packages) build posts
+	@scripts/configure build -Dposts=enabled
+	@ninja -C build examples/posts/posts
+
+scale-demo: ## Five backends behind nginx, 100,000 posts, two of them killed and two started meanwhile
+	$(install_packages) build test
+	@scripts/configure build -Dposts=enabled >/dev/null
+	@ninja -C build --quiet examples/posts/posts
+	@scripts/scale-demo $(DEMO_ARGS)
 
 sim: ## The simulator over SEEDS seeds (20000) from FIRST (1) on
 	$(install_packages) build
@@ -62,6 +76,12 @@ bench-peers: build ## The same work done by others, in one table
 
 bench-report: build ## docs/bench.svg and docs/bench.md from a real run
 	@bench/report
+
+bench-postgres: ## Inserts, index sizes and joins in PostgreSQL: kazahana's keys, UUIDs, bigserial
+	$(install_packages) build test
+	@scripts/configure build
+	@ninja -C build --quiet bench/postgres_load
+	@bench/postgres/run $(BENCH_ARGS)
 
 bench-http: ## GET /id beside a bare epoll loop and nginx
 	$(install_packages) build test

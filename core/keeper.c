@@ -75,6 +75,12 @@ static void plan_acquire(kz__keeper *keeper, int64_t boot_ms, uint32_t used_per_
     keeper->in_flight = true;
     keeper->exhausted = false;
     *task = (kz__task){.deed = KZ__ACQUIRE, .throughput = keeper->asked};
+    for (size_t i = 0; i < keeper->held_count && !keeper->widening; i++) {
+        if (keeper->held[i].superseded)
+            continue;
+        task->succeeds = true;
+        task->lease = keeper->held[i].lease;
+    }
 }
 
 /* When an old window is over and its lease can be given back. */
@@ -124,19 +130,42 @@ void kz__keeper_plan(kz__keeper *keeper, int64_t boot_ms, int64_t now_ms, uint32
                        .until_boot_ms = earlier(earlier(acquire_ms, sync_ms), release_due(keeper, boot_ms, now_ms))};
 }
 
-/* The handover is planned by the lease that ends first, a little early and not for everybody at the same moment. */
-static void plan_handover(kz__keeper *keeper, int64_t boot_ms, int64_t now_ms, uint64_t random)
+/* When a lease's successor is asked for: as the source says, else at a part of its window. A little early, and not for
+ * everybody at the same moment. */
+static int64_t renewal_due(const kz__keeper *keeper, const kz_grant *grant, const kz_lease *lease, int64_t boot_ms,
+                           int64_t now_ms, uint64_t random)
 {
-    double jitter = (double)(random % 1024) / 1024 * 0.05;
+    double part = 1 - (double)(random % 1024) / 1024 * 0.05;
+    if (lease->expired_ms == INT64_MAX)
+        return KZ__NEVER_MS;
+    if (grant->renew_after_ms > 0)
+        return boot_ms + (int64_t)((double)grant->renew_after_ms * part);
+    int64_t start_ms = earlier(lease->created_ms, now_ms);
+    int64_t due_ms = start_ms + (int64_t)((double)(lease->expired_ms - start_ms) * keeper->renew_at * part);
+    return boot_ms + (due_ms - now_ms);
+}
+
+/* The handover is planned by the lease that is due first. */
+static void plan_handover(kz__keeper *keeper)
+{
     keeper->renew_boot_ms = KZ__NEVER_MS;
+    for (size_t i = 0; i < keeper->held_count; i++)
+        if (!keeper->held[i].superseded)
+            keeper->renew_boot_ms = earlier(keeper->renew_boot_ms, keeper->held[i].renew_boot_ms);
+}
+
+/* A lease on the block and under the secret of one that is held, and with no gap between, is that one made longer: it
+ * is given back once, as a whole. */
+static kz__held *continued_by(kz__keeper *keeper, const kz_lease *lease)
+{
     for (size_t i = 0; i < keeper->held_count; i++) {
-        const kz_lease *lease = &keeper->held[i].lease;
-        if (keeper->held[i].superseded || lease->expired_ms == INT64_MAX)
-            continue;
-        int64_t start_ms = earlier(lease->created_ms, now_ms);
-        int64_t due_ms = start_ms + (int64_t)((double)(lease->expired_ms - start_ms) * keeper->renew_at * (1 - jitter));
-        keeper->renew_boot_ms = earlier(keeper->renew_boot_ms, boot_ms + (due_ms - now_ms));
+        const kz_lease *old = &keeper->held[i].lease;
+        if (old->id == lease->id && old->node_bits == lease->node_bits && old->seq_bits == lease->seq_bits &&
+            old->expired_ms >= lease->created_ms && strcmp(old->secret, lease->secret) == 0 &&
+            !kz__lease_has_twin(old) && !kz__lease_has_twin(lease))
+            return &keeper->held[i];
     }
+    return NULL;
 }
 
 kz_status kz__keeper_check_generation(kz__keeper *keeper, uint64_t generation, kz_error *err)
@@ -162,9 +191,17 @@ void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_
     keeper->sync_boot_ms = boot_ms + keeper->sync_every_ms;
     for (size_t i = 0; i < keeper->held_count && !keeper->widening; i++)
         keeper->held[i].superseded = true;
-    for (size_t i = 0; i < grant->count; i++)
-        keeper->held[keeper->held_count++] = (kz__held){.lease = grant->leases[i]};
-    plan_handover(keeper, boot_ms, now_ms, random);
+    for (size_t i = 0; i < grant->count; i++) {
+        const kz_lease *lease = &grant->leases[i];
+        kz__held *old = continued_by(keeper, lease);
+        kz__held held = {.lease = *lease, .renew_boot_ms = renewal_due(keeper, grant, lease, boot_ms, now_ms, random)};
+        if (old)
+            held.lease.created_ms = earlier(old->lease.created_ms, lease->created_ms);
+        else
+            old = &keeper->held[keeper->held_count++];
+        *old = held;
+    }
+    plan_handover(keeper);
 }
 
 /* The longest pause that still leaves a try before all that is held has ended. */
@@ -198,6 +235,14 @@ void kz__keeper_failed(kz__keeper *keeper, kz_status status, int64_t boot_ms, in
     /* Without an answer the grant may have been made: asking again under the same ID finds it. */
     keeper->repeat = status == KZ_UNAVAILABLE;
     keeper->in_flight = false;
+}
+
+void kz__keeper_lost(kz__keeper *keeper, int64_t boot_ms)
+{
+    keeper->held_count = 0;
+    keeper->in_flight = keeper->repeat = false;
+    keeper->retry_boot_ms = 0;
+    keeper->sync_boot_ms = boot_ms + keeper->sync_every_ms;
 }
 
 void kz__keeper_finished(kz__keeper *keeper, int64_t boot_ms)

@@ -12,7 +12,8 @@
 
 typedef struct kz__held {
     kz_lease lease;
-    bool superseded; /* a newer one has come: used to its end, not renewed */
+    int64_t renew_boot_ms; /* when its successor is asked for */
+    bool superseded;       /* a newer one has come: used to its end, not renewed */
 } kz__held;
 
 typedef struct kz__keeper {
@@ -55,6 +56,7 @@ typedef struct kz__task {
     kz__deed deed;
     int64_t until_boot_ms;
     uint32_t throughput;
+    bool succeeds; /* KZ__ACQUIRE: what is asked for succeeds `lease`, which is held */
     kz_lease lease;
 } kz__task;
 
@@ -72,6 +74,10 @@ void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_
 
 /* The acquire in flight failed. */
 void kz__keeper_failed(kz__keeper *keeper, kz_status status, int64_t boot_ms, int64_t now_ms, uint64_t random);
+
+/* The source does not know of what is held any more (KZ_LOST): all of it is dropped, and other leases are asked for at
+ * once. */
+void kz__keeper_lost(kz__keeper *keeper, int64_t boot_ms);
 
 /* The release or sync in flight is over. */
 void kz__keeper_finished(kz__keeper *keeper, int64_t boot_ms);

@@ -84,7 +84,8 @@ KZ_API const char *kz_version(void);
     X(FORBIDDEN, 19, "wrong signature or not allowed")                                                                 \
     X(CONFLICT, 20, "the same request with other arguments")                                                           \
     X(MISMATCH, 21, "the service has another layout")                                                                  \
-    X(STORE, 22, "the store cannot be used")
+    X(STORE, 22, "the store cannot be used")                                                                           \
+    X(LOST, 23, "what was held is not ours any more")
 
 typedef enum kz_status {
 #define KZ_STATUS_ENUM(name, number, text) KZ_##name = number,
@@ -514,13 +515,15 @@ typedef struct kz_acquire {
     uint32_t throughput_per_ms;             /* how many IDs a millisecond the leases together must allow; at least 1 */
     uint8_t request_id[KZ_REQUEST_ID_SIZE]; /* random; asking twice is asking once */
     int64_t from_ms;                        /* Unix ms: the caller's clock or its last ID, whichever is later */
+    const kz_lease *holds; /* the lease to be succeeded, for sources that can make one longer; or NULL */
 } kz_acquire;
 
 typedef struct kz_grant {
     int64_t source_ms;   /* the source's time when it answered */
     uint64_t generation; /* only grows; 0: the source has none */
     kz_id resume; /* nothing below may be minted: a mark that outlived a restart, the same in every grant; 0: none */
-    int64_t grace_ms; /* how far such a mark may be ahead of the clock by design */
+    int64_t grace_ms;       /* how far such a mark may be ahead of the clock by design */
+    int64_t renew_after_ms; /* when to ask for the next one; 0: by the generator's option renew_at */
     size_t count;
     kz_lease leases[KZ_GRANT_LEASES_MAX];
 } kz_grant;
@@ -586,13 +589,14 @@ typedef struct kz_source_options {
 enum {
     KZ_SOURCE_WALL_CLOCK = 1, /* IDs take their time from the wall clock, not from source_ms */
     KZ_SOURCE_SAME_HOST = 2,  /* its clock is this machine's: no drift is allowed for */
-    KZ_SOURCE_FIXED = 4       /* grants one fixed place: a forked child cannot have one of its own */
+    KZ_SOURCE_FIXED = 4,      /* grants one fixed place: a forked child cannot have one of its own */
+    KZ_SOURCE_UNFENCED = 8    /* what it grants, others may have too: its IDs promise nothing, and are counted so */
 };
 
 typedef struct kz_source_facts {
-    kz_layout layout; /* of its IDs as far as known before the first lease */
-    uint32_t flags;   /* KZ_SOURCE_* */
-    double renew_at;  /* the part of a window after which the next is asked for; 0: as the generator's options say */
+    kz_layout layout;           /* of its IDs as far as known before the first lease */
+    uint32_t flags;             /* KZ_SOURCE_* */
+    uint32_t throughput_per_ms; /* the most that one generator can get from it; 0: no limit */
 } kz_source_facts;
 
 /* A kind of source. Calls on one open source never overlap, calls on two may. All may block, none is made by a thread
@@ -601,7 +605,13 @@ typedef struct kz_source_facts {
  *
  * What a failed acquire means to the keeper: KZ_UNAVAILABLE, the fate of the request is unknown, so the same request_id
  * is asked again; any other status, nothing was granted, and the next try is a new request. kz_open waits and tries
- * again after KZ_UNAVAILABLE only. A release that gives KZ_NOT_FOUND counts as done. */
+ * again after KZ_UNAVAILABLE only. A release that gives KZ_NOT_FOUND counts as done.
+ *
+ * KZ_LOST from acquire or now: what the caller holds from this source is not its own any more. The keeper drops all of
+ * it, so that nothing more is minted there, and acquires anew at once.
+ *
+ * A lease without a twin on the node and with the secret of one that is held, with no gap between, makes that one
+ * longer: both are given back by one release. */
 typedef struct kz_source_ops {
     size_t struct_size;
     const char *scheme; /* "redis": URLs that begin with "redis:" */

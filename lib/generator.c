@@ -52,7 +52,7 @@ kz_status kz__generator_init(kz_generator *gen, kz_error *err)
     hot->reading_ms = hot->high_ms = kz__ms(kz__id_ns(gen));
     hot->keeper = (kz__keeper){.throughput_min = o->throughput_min_per_ms,
                                .throughput_max = o->throughput_max_per_ms,
-                               .renew_at = facts->renew_at > 0 ? facts->renew_at : o->renew_at,
+                               .renew_at = o->renew_at,
                                .retry_initial_ms = o->retry_initial_ms,
                                .retry_max_ms = o->retry_max_ms,
                                .sync_every_ms = gen->wall_clock ? 0 : SYNC_EVERY_MS,
@@ -212,7 +212,15 @@ kz_status kz_open(kz_generator **out, const char *url, const kz_options *given, 
     else if (source->facts.flags & KZ_SOURCE_WALL_CLOCK)
         options.fallback = KZ_FALLBACK_NEVER;
     kz_generator *gen;
-    status = kz__generator_new(&gen, &options, &source->facts, err);
+    uint32_t most = source->facts.throughput_per_ms;
+    if (most && options.throughput_max_per_ms > most)
+        status =
+            kz__fail(err, KZ_INVALID,
+                     "a throughput of up to %" PRIu32 " IDs per ms: %s: gives a generator one node, which is %" PRIu32
+                     " at most; ask for less, or open several generators",
+                     options.throughput_max_per_ms, source->ops->scheme, most);
+    else
+        status = kz__generator_new(&gen, &options, &source->facts, err);
     if (status) {
         kz__source_close(source, false);
         return status;

@@ -39,6 +39,11 @@ static void report(const kz_generator *gen, const kz__errand *errand, kz_status 
         kz__log(gen, KZ_LOG_WARNING, "%s; nothing is held yet", why->message);
         return;
     }
+    if (status == KZ_LOST && errand->task.deed != KZ__RELEASE) {
+        kz__log(gen, KZ_LOG_ERROR, "%s; nothing more is minted from what was held, asking for another lease",
+                why->message);
+        return;
+    }
     static const char *const consequence[] = {
         [KZ__ACQUIRE] = "minting goes on with what is held, trying again",
         [KZ__RELEASE] = "the lease will end by itself",

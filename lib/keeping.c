@@ -64,7 +64,8 @@ kz_status kz__keeping_rebuild(kz_generator *gen, kz_error *err)
     size_t n = 0;
     for (size_t i = 0; i < keeper->held_count; i++) {
         const kz_lease *l = &keeper->held[i].lease;
-        hot->rects[n++] = make_rect(gen, l->id, l->seq_bits, l->created_ms, l->expired_ms, KZ__LEASED);
+        hot->rects[n++] = make_rect(gen, l->id, l->seq_bits, l->created_ms, l->expired_ms,
+                                    gen->facts.flags & KZ_SOURCE_UNFENCED ? KZ__UNFENCED : KZ__LEASED);
         if (kz__lease_has_twin(l) && gen->fallback != KZ_FALLBACK_NEVER)
             hot->rects[n++] = make_rect(gen, l->id + (UINT64_C(1) << (l->node_bits - 1)), l->seq_bits,
                                         l->fallback_created_ms, l->fallback_expired_ms, KZ__FENCED);
@@ -108,7 +109,8 @@ static void plan_acquire(kz_generator *gen, kz__errand *errand)
     errand->acquire = (kz_acquire){.service = gen->options.service,
                                    .holder = gen->holder,
                                    .throughput_per_ms = errand->task.throughput,
-                                   .from_ms = last_ms > now_ms ? last_ms : now_ms};
+                                   .from_ms = last_ms > now_ms ? last_ms : now_ms,
+                                   .holds = errand->task.succeeds ? &errand->task.lease : NULL};
     memcpy(errand->acquire.request_id, gen->hot->keeper.request_id, KZ_REQUEST_ID_SIZE);
 }
 
@@ -270,6 +272,15 @@ static kz_status take_over(kz_generator *gen, const kz_grant *grant, kz_error *e
     return kz__keeping_rebuild(gen, err);
 }
 
+/* Drops all that is held, because the source does not know of it any more: somebody else may have it. First it is held
+ * no longer, then the run is frozen, as for a release; but there is nobody to tell. */
+static void lose(kz_generator *gen)
+{
+    kz_error ignored;
+    kz__keeper_lost(&gen->hot->keeper, boot_ms(gen));
+    (void)kz__keeping_rebuild(gen, &ignored); /* fewer than before: cannot fail */
+}
+
 kz_status kz__keeping_done(kz_generator *gen, const kz__errand *errand, kz_status status, const kz_grant *grant,
                            kz_error *err)
 {
@@ -282,7 +293,9 @@ kz_status kz__keeping_done(kz_generator *gen, const kz__errand *errand, kz_statu
     case KZ__ACQUIRE:
         if (status == KZ_OK)
             status = take_over(gen, grant, &why);
-        if (status) {
+        if (status == KZ_LOST && hot->keeper.held_count) {
+            lose(gen);
+        } else if (status) {
             kz__keeper_failed(&hot->keeper, status, boot_ms(gen), source_ms(gen), kz__draw(hot));
             hot->keeper_error = why;
             hot->acquire_failures++;
@@ -293,7 +306,10 @@ kz_status kz__keeping_done(kz_generator *gen, const kz__errand *errand, kz_statu
             status = kz__keeper_check_generation(&hot->keeper, grant->generation, &why);
         if (status == KZ_OK && grant->source_ms > 0 && grant->source_ms <= TIME_MAX_MS)
             note_time(gen, grant);
-        kz__keeper_finished(&hot->keeper, boot_ms(gen));
+        if (status == KZ_LOST)
+            lose(gen);
+        else
+            kz__keeper_finished(&hot->keeper, boot_ms(gen));
         break;
     case KZ__RELEASE:
         /* No such lease: somebody saw to it before us. */

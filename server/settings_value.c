@@ -137,8 +137,11 @@ static bool read_listen(settings *s, const char *value, WHY)
     return read_text(&s->listen, value, why);
 }
 
+/* TSID slots are kept by whoever mints from them, and have no fallback half: they cannot be leased out further. */
 static bool read_store(settings *s, const char *value, WHY)
 {
+    if (strncmp(value, "tsid+", 5) == 0)
+        return refuse(why, "TSID slots are no lease table: name them with ids_from (--ids-from)");
     return read_url(&s->store, value, why);
 }
 

@@ -158,8 +158,8 @@ static kz_status fixed_open(void **out, const char *what, const char *number, co
         free(source);
         return status;
     }
-    *facts = (kz_source_facts){
-        .layout = *layout, .flags = KZ_SOURCE_WALL_CLOCK | KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED, .renew_at = 1.0 / 3};
+    *facts =
+        (kz_source_facts){.layout = *layout, .flags = KZ_SOURCE_WALL_CLOCK | KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED};
     *out = source;
     return KZ_OK;
 }
@@ -231,6 +231,7 @@ static kz_status fixed_acquire(void *handle, const kz_acquire *request, kz_grant
     grant->generation = 0;
     grant->resume = source->resume;
     grant->grace_ms = AHEAD_MS;
+    grant->renew_after_ms = AHEAD_MS / 3;
     grant->count = 1;
     grant->leases[0] = (kz_lease){.id = source->node,
                                   .created_ms = start_ms,

@@ -15,35 +15,6 @@ const char *kz__redis_digits(char text[static KZ__REDIS_DIGITS], int64_t number)
     return text;
 }
 
-static kz_status has_tag(const kz__redis *source, kz_error *err)
-{
-    const char *open = strchr(source->prefix, '{'), *close = open ? strchr(open, '}') : NULL;
-    if (close && close > open + 1)
-        return KZ_OK;
-    return kz__fail(err, KZ_INVALID,
-                    "%s is a cluster, where all keys of a lease table must be on one node: add ?prefix={tag}: with a "
-                    "tag of your choice",
-                    kz__redis_link_name(source->link));
-}
-
-/* A user who may not ask gets to know by the first script's failure. */
-static kz_status check_cluster(kz__redis *source, kz_error *err)
-{
-    redisReply *reply = NULL;
-    kz_status status =
-        kz__redis_send(source->link, &(kz__redis_args){2, (const char *[]){"INFO", "cluster"}, NULL}, &reply, err);
-    if (status)
-        return status;
-    if (reply->type == REDIS_REPLY_STRING) {
-        if (strstr(reply->str, "cluster_enabled:1"))
-            status = has_tag(source, err);
-    } else if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "NOPERM", 6) != 0) {
-        status = kz__redis_unexpected(source->link, "INFO", reply, err);
-    }
-    freeReplyObject(reply);
-    return status;
-}
-
 static kz_layout layout_of(int64_t epoch_ms, int64_t time_bits, int64_t node_bits, int64_t seq_bits)
 {
     kz__service service = {.epoch_ms = epoch_ms,
@@ -117,7 +88,7 @@ kz_status kz__redis_ready(kz__redis *source, kz_error *err)
 {
     if (source->ready)
         return KZ_OK;
-    kz_status status = check_cluster(source, err);
+    kz_status status = kz__redis_check_cluster(source->link, source->prefix, err);
     kz__redis_settings settings;
     if (!status)
         status = kz__redis_settings_read(source, source->params.service, source->params.layout_given, &settings, err);
@@ -252,46 +223,19 @@ static void redis_close(void *self, bool forked)
     free(source);
 }
 
-/* What is wrong with a URL is told with the URL, which must not show a password: so the cases that could are told
- * first, without it. */
-static kz_status check_secrecy(const char *text, kz_error *err)
-{
-    kz__url url;
-    const char *query = strchr(text, '?'), *login = strchr(text, '@');
-    if (!login)
-        return KZ_OK;
-    if (query && query < login)
-        return kz__fail(err, KZ_INVALID,
-                        "source redis: an @ behind the first ?: write ? in a password as %%3F, and @ in "
-                        "a parameter as %%40");
-    kz_status status = kz__url_parse(text, &url, NULL);
-    explicit_bzero(&url, sizeof url);
-    if (status)
-        return kz__fail(err, status,
-                        "source redis: too long, or what follows the ? is not name=value&name=value with "
-                        "%% written as %%25");
-    return KZ_OK;
-}
-
 static kz_status read_url(kz__redis *source, const char *text, const kz_source_options *options, bool tls,
                           kz_error *err)
 {
     static const char *const more[] = {"prefix", "cacert", "insecure", NULL};
     kz__url url;
     kz__redis_address address;
-    kz_status status = check_secrecy(text, err);
-    if (!status)
-        status = kz__url_parse(text, &url, err);
+    kz_status status = kz__redis_url_parse(text, &url, err);
     if (!status)
         status = kz__table_params_read(&url, options, more, &source->params, err);
     if (!status)
         status = kz__redis_slots_check(&source->params.layout, err);
-    const char *prefix = status ? NULL : kz__url_param(&url, "prefix");
-    if (prefix && strlen(prefix) > KZ__REDIS_PREFIX_MAX)
-        status = kz__fail(err, KZ_INVALID, "source %s: a prefix has at most %d characters", url.scheme,
-                          KZ__REDIS_PREFIX_MAX);
-    else if (prefix)
-        strcpy(source->prefix, prefix);
+    if (!status)
+        status = kz__redis_prefix_read(&url, source->prefix, err);
     if (!status)
         status = kz__redis_address_read(&url, tls, options->timeout_ms, &address, err);
     if (!status)
@@ -358,6 +302,7 @@ const kz_source_ops kz__source_redis_sentinel = {.struct_size = sizeof(kz_source
                                                  .now = redis_now,
                                                  .list = kz__redis_list,
                                                  .health = kz__redis_health,
+                                                 .configure = kz__redis_configure,
                                                  .close = redis_close};
 
 const kz_source_ops kz__source_rediss = {.struct_size = sizeof(kz_source_ops),

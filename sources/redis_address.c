@@ -54,6 +54,38 @@ static bool read_number(const char *text, size_t size, unsigned max, unsigned *n
     return size > 0;
 }
 
+/* What is wrong with a URL is told with the URL, which must not show a password: so the cases that could are told
+ * first, without it. */
+kz_status kz__redis_url_parse(const char *text, kz__url *url, kz_error *err)
+{
+    const char *query = strchr(text, '?'), *login = strchr(text, '@');
+    if (!login)
+        return kz__url_parse(text, url, err);
+    int scheme = (int)strcspn(text, ":");
+    if (query && query < login)
+        return kz__fail(err, KZ_INVALID,
+                        "source %.*s: an @ behind the first ?: write ? in a password as %%3F, and @ in "
+                        "a parameter as %%40",
+                        scheme, text);
+    kz_status status = kz__url_parse(text, url, NULL);
+    if (status)
+        return kz__fail(err, status,
+                        "source %.*s: too long, or what follows the ? is not name=value&name=value with "
+                        "%% written as %%25",
+                        scheme, text);
+    return KZ_OK;
+}
+
+kz_status kz__redis_prefix_read(const kz__url *url, char prefix[static KZ__REDIS_PREFIX_MAX + 1], kz_error *err)
+{
+    const char *given = kz__url_param(url, "prefix");
+    if (given && strlen(given) > KZ__REDIS_PREFIX_MAX)
+        return kz__fail(err, KZ_INVALID, "source %s: a prefix has at most %d characters", url->scheme,
+                        KZ__REDIS_PREFIX_MAX);
+    strcpy(prefix, given ? given : "");
+    return KZ_OK;
+}
+
 static kz_status read_login(const char *text, size_t size, kz__redis_address *address, const char *scheme,
                             kz_error *err)
 {
@@ -147,13 +179,13 @@ static kz_status read_tls(const kz__url *url, kz__redis_address *address, kz_err
 {
     const char *cacert = kz__url_param(url, "cacert"), *insecure = kz__url_param(url, "insecure");
     if (!address->tls && (cacert || insecure))
-        return kz__fail(err, KZ_INVALID, "source redis: %s is for rediss://, this connection is not encrypted",
-                        cacert ? "cacert" : "insecure");
+        return kz__fail(err, KZ_INVALID, "source %s: %s is for rediss://, this connection is not encrypted",
+                        url->scheme, cacert ? "cacert" : "insecure");
     if (insecure && strcmp(insecure, "1") != 0 && strcmp(insecure, "0") != 0)
-        return kz__fail(err, KZ_INVALID, "source rediss: insecure=%s must be 1 or 0", insecure);
+        return kz__fail(err, KZ_INVALID, "source %s: insecure=%s must be 1 or 0", url->scheme, insecure);
     address->insecure = insecure && *insecure == '1';
     if (cacert && snprintf(address->cacert, sizeof address->cacert, "%s", cacert) >= (int)sizeof address->cacert)
-        return kz__fail(err, KZ_INVALID, "source rediss: the path in cacert is too long");
+        return kz__fail(err, KZ_INVALID, "source %s: the path in cacert is too long", url->scheme);
     return KZ_OK;
 }
 

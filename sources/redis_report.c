@@ -9,9 +9,9 @@
 
 #define PAGE "256"
 
-static kz_status command(kz__redis *source, int count, const char *const *texts, redisReply **reply, kz_error *err)
+static kz_status command(kz__redis_link *link, int count, const char *const *texts, redisReply **reply, kz_error *err)
 {
-    return kz__redis_send(source->link, &(kz__redis_args){count, texts, NULL}, reply, err);
+    return kz__redis_send(link, &(kz__redis_args){count, texts, NULL}, reply, err);
 }
 
 /* ---- who holds what ---- */
@@ -87,7 +87,7 @@ kz_status kz__redis_list(void *self, const kz_list_from *from, kz_lease_visit vi
     if (status)
         return status;
     snprintf(key, sizeof key, "%slease:services", source->prefix);
-    status = command(source, 2, (const char *[]){"SMEMBERS", key}, &reply, err);
+    status = command(source->link, 2, (const char *[]){"SMEMBERS", key}, &reply, err);
     if (status)
         return status;
     if (reply->type != REDIS_REPLY_ARRAY)
@@ -123,7 +123,7 @@ static kz_status count_free(kz__redis *source, const char *service, const kz_lay
     do {
         redisReply *reply = NULL;
         const char *texts[] = {"ZSCAN", key, cursor, "COUNT", PAGE};
-        status = command(source, 5, texts, &reply, err);
+        status = command(source->link, 5, texts, &reply, err);
         if (status)
             return status;
         const char *next = kz__redis_text(reply, 0);
@@ -160,9 +160,9 @@ static void copy_setting(const redisReply *reply, const char *name, char *text, 
 }
 
 /* Not every user may ask for these, and that is no failure: then nothing is known. */
-static kz_status read_durability(kz__redis *source, durability *d, kz_error *err)
+static kz_status read_durability(kz__redis_link *link, durability *d, kz_error *err)
 {
-    *d = (durability){.known = true, .sentinels = kz__redis_link_has_sentinels(source->link)};
+    *d = (durability){.known = true, .sentinels = kz__redis_link_has_sentinels(link)};
     struct {
         const char *name;
         char *text;
@@ -173,7 +173,7 @@ static kz_status read_durability(kz__redis *source, durability *d, kz_error *err
                     {"maxmemory", d->maxmemory, sizeof d->maxmemory}};
     redisReply *reply = NULL;
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        kz_status status = command(source, 3, (const char *[]){"CONFIG", "GET", settings[i].name}, &reply, err);
+        kz_status status = command(link, 3, (const char *[]){"CONFIG", "GET", settings[i].name}, &reply, err);
         if (status)
             return status;
         if (reply->type == REDIS_REPLY_ARRAY)
@@ -181,7 +181,7 @@ static kz_status read_durability(kz__redis *source, durability *d, kz_error *err
         d->known &= *settings[i].text != '\0';
         freeReplyObject(reply);
     }
-    kz_status status = command(source, 1, (const char *[]){"INFO"}, &reply, err);
+    kz_status status = command(link, 1, (const char *[]){"INFO"}, &reply, err);
     if (status)
         return status;
     const char *info = reply->type == REDIS_REPLY_STRING ? reply->str : "";
@@ -194,8 +194,7 @@ static kz_status read_durability(kz__redis *source, durability *d, kz_error *err
     return KZ_OK;
 }
 
-/* Whether an answered grant survives a crash, and if not, why and what to do. */
-static bool judge(const durability *d, char *note, size_t room)
+static bool judge(const durability *d, const char *instead, char *note, size_t room)
 {
     if (!d->known)
         snprintf(note, room,
@@ -206,8 +205,8 @@ static bool judge(const durability *d, char *note, size_t room)
     else if (strcmp(d->appendonly, "yes") != 0)
         snprintf(note, room,
                  "appendonly is %s: a crash forgets leases that are out, and IDs can repeat. Set "
-                 "appendonly yes and appendfsync always, or use ?amnesia=quarantine",
-                 d->appendonly);
+                 "appendonly yes and appendfsync always%s",
+                 d->appendonly, instead);
     else if (strcmp(d->appendfsync, "always") != 0)
         snprintf(note, room,
                  "appendfsync is %s: a crash can forget the last leases granted, and IDs can repeat. Set "
@@ -230,13 +229,22 @@ static bool judge(const durability *d, char *note, size_t room)
     return false;
 }
 
+kz_status kz__redis_durable(kz__redis_link *link, const char *instead, bool *durable, char *note, size_t room,
+                            kz_error *err)
+{
+    durability d;
+    kz_status status = read_durability(link, &d, err);
+    if (!status)
+        *durable = judge(&d, instead, note, room);
+    return status;
+}
+
 kz_status kz__redis_health(void *self, const char *asked, kz_source_health *health, kz_error *err)
 {
     kz__redis *source = self;
     const char *service = NULL;
     kz_source_health h = {0};
     kz__redis_settings settings;
-    durability d;
     kz_status status = kz__table_service(&source->params, asked, &service, err);
     if (!status)
         status = kz__redis_ready(source, err);
@@ -245,10 +253,10 @@ kz_status kz__redis_health(void *self, const char *asked, kz_source_health *heal
     if (!status && settings.exists)
         status = count_free(source, service, &settings.layout, &h.nodes_free, err);
     if (!status)
-        status = read_durability(source, &d, err);
+        status =
+            kz__redis_durable(source->link, ", or use ?amnesia=quarantine", &h.durable, h.note, sizeof h.note, err);
     if (status)
         return status;
-    h.durable = judge(&d, h.note, sizeof h.note);
     h.source_ms = settings.source_ms;
     h.generation = (uint64_t)settings.generation;
     h.leases_out = (uint64_t)settings.leases_out;

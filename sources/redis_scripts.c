@@ -1,9 +1,10 @@
-/* Running the lease table's scripts on a Redis server, and reading what they answer. */
+/* Running scripts on a Redis server, and reading what they answer. */
 #include "sources/redis_scripts.h"
 #include "core/error.h"
 #include "core/table.h"
 #include "sources/redis_lua_acquire.h"
 #include "sources/redis_lua_table.h"
+#include "sources/tsid_lua.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
@@ -22,6 +23,10 @@ static const char *const pieces[KZ__REDIS_SCRIPTS][PIECES_MAX] = {
     [KZ__REDIS_NOW] = {lua_begin, lua_now},
     [KZ__REDIS_ADOPT] = {lua_begin, lua_adopt},
     [KZ__REDIS_LIST] = {lua_begin, lua_space, lua_list},
+    [KZ__TSID_CLAIM] = {tsid_begin, tsid_claim},
+    [KZ__TSID_KEEP] = {tsid_begin, tsid_keep},
+    [KZ__TSID_RELEASE] = {tsid_begin, tsid_release},
+    [KZ__TSID_LIST] = {tsid_begin, tsid_list},
 };
 
 /* The scripts in one piece, with the hash that Redis knows them by. */
@@ -107,35 +112,83 @@ static kz_status understand(const kz__redis_link *link, const kz__redis_place *p
     return KZ_OK;
 }
 
-kz_status kz__redis_run(kz__redis_link *link, kz__redis_script script, const kz__redis_place *place, int count,
-                        const char *const *args, redisReply **out, kz_error *err)
+static bool has_tag(const char *prefix)
+{
+    const char *open = strchr(prefix, '{'), *close = open ? strchr(open, '}') : NULL;
+    return close && close > open + 1;
+}
+
+/* A user who may not ask gets to know by the first script's failure. */
+kz_status kz__redis_check_cluster(kz__redis_link *link, const char *prefix, kz_error *err)
+{
+    redisReply *reply = NULL;
+    kz_status status =
+        kz__redis_send(link, &(kz__redis_args){2, (const char *[]){"INFO", "cluster"}, NULL}, &reply, err);
+    if (status)
+        return status;
+    if (reply->type == REDIS_REPLY_STRING) {
+        if (strstr(reply->str, "cluster_enabled:1") && !has_tag(prefix))
+            status = kz__fail(err, KZ_INVALID,
+                              "%s is a cluster, where all keys that are used together must be on one node: add "
+                              "?prefix={tag}: with a tag of your choice",
+                              kz__redis_link_name(link));
+    } else if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "NOPERM", 6) != 0) {
+        status = kz__redis_unexpected(link, "INFO", reply, err);
+    }
+    freeReplyObject(reply);
+    return status;
+}
+
+kz_status kz__redis_eval(kz__redis_link *link, kz__redis_script script, int key_count, const char *const *keys,
+                         int count, const char *const *args, redisReply **out, kz_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, join_scripts);
     if (!scripts[script].text)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a script");
 
-    char service_key[KZ__REDIS_PREFIX_MAX + KZ_SERVICE_SIZE + 32], services_key[KZ__REDIS_PREFIX_MAX + 32];
-    bool usual = strcmp(place->service, "default") == 0;
-    snprintf(service_key, sizeof service_key, "%s%s%slease:service", place->prefix, usual ? "" : place->service,
-             usual ? "" : ":");
-    snprintf(services_key, sizeof services_key, "%slease:services", place->prefix);
-    const char *texts[KZ__REDIS_ARGS_MAX] = {"EVALSHA",   scripts[script].sha1, "2",
-                                             service_key, services_key,         place->service};
-    if (count > KZ__REDIS_ARGS_MAX - 6)
+    char keys_text[12];
+    snprintf(keys_text, sizeof keys_text, "%d", key_count);
+    const char *texts[KZ__REDIS_ARGS_MAX] = {"EVALSHA", scripts[script].sha1, keys_text};
+    int used = 3;
+    if (key_count + count > KZ__REDIS_ARGS_MAX - used)
         return kz__fail(err, KZ_INVALID, "too many arguments for a script");
+    for (int i = 0; i < key_count; i++)
+        texts[used++] = keys[i];
     for (int i = 0; i < count; i++)
-        texts[6 + i] = args[i];
+        texts[used++] = args[i];
 
     redisReply *reply = NULL;
-    kz_status status = kz__redis_send(link, &(kz__redis_args){6 + count, texts, NULL}, &reply, err);
+    kz_status status = kz__redis_send(link, &(kz__redis_args){used, texts, NULL}, &reply, err);
     if (!status && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0) {
         freeReplyObject(reply);
         reply = NULL;
         texts[0] = "EVAL";
         texts[1] = scripts[script].text;
-        status = kz__redis_send(link, &(kz__redis_args){6 + count, texts, NULL}, &reply, err);
+        status = kz__redis_send(link, &(kz__redis_args){used, texts, NULL}, &reply, err);
     }
+    if (!status)
+        *out = reply;
+    return status;
+}
+
+kz_status kz__redis_run(kz__redis_link *link, kz__redis_script script, const kz__redis_place *place, int count,
+                        const char *const *args, redisReply **out, kz_error *err)
+{
+    char service_key[KZ__REDIS_PREFIX_MAX + KZ_SERVICE_SIZE + 32], services_key[KZ__REDIS_PREFIX_MAX + 32];
+    bool usual = strcmp(place->service, "default") == 0;
+    snprintf(service_key, sizeof service_key, "%s%s%slease:service", place->prefix, usual ? "" : place->service,
+             usual ? "" : ":");
+    snprintf(services_key, sizeof services_key, "%slease:services", place->prefix);
+    const char *texts[KZ__REDIS_ARGS_MAX] = {place->service};
+    if (count > KZ__REDIS_ARGS_MAX - 1)
+        return kz__fail(err, KZ_INVALID, "too many arguments for a script");
+    for (int i = 0; i < count; i++)
+        texts[1 + i] = args[i];
+
+    redisReply *reply = NULL;
+    const char *keys[] = {service_key, services_key};
+    kz_status status = kz__redis_eval(link, script, 2, keys, 1 + count, texts, &reply, err);
     if (status)
         return status;
     status = understand(link, place, reply, err);

@@ -69,6 +69,11 @@ void kz__redis_opening_fill(const kz__redis *source, const kz__redis_seen *seen,
 /* KZ_INVALID: more slots than Lua can count. */
 kz_status kz__redis_slots_check(const kz_layout *layout, kz_error *err);
 
+/* Whether what was granted survives a crash of the server, and if not, why and what to do. `instead`: what else helps
+ * where it forgets everything, as the end of a sentence. */
+kz_status kz__redis_durable(kz__redis_link *link, const char *instead, bool *durable, char *note, size_t room,
+                            kz_error *err);
+
 kz_status kz__redis_acquire(void *source, const kz_acquire *request, kz_grant *grant, kz_error *err);
 kz_status kz__redis_list(void *source, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err);
 kz_status kz__redis_configure(void *source, const kz_service_settings *settings, kz_error *err);

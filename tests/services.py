@@ -6,14 +6,19 @@ Each has `port` and `url`; start() and kill() may be called again and again, as 
 """
 
 import glob
+import json
 import os
 import pwd
 import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
+import threading
 import time
+import urllib.error
+import urllib.request
 
 LOOPBACK = "127.0.0.1"
 
@@ -42,9 +47,9 @@ class Service:
     program = None
     patience_s = 60
 
-    def __init__(self, folder):
+    def __init__(self, folder, name=None):
         self.port = free_port()
-        self.folder = os.path.join(folder, f"{type(self).__name__.lower()}-{self.port}")
+        self.folder = os.path.join(folder, name or f"{type(self).__name__.lower()}-{self.port}")
         os.makedirs(self.folder)
         self.process = None
 
@@ -59,18 +64,31 @@ class Service:
     def answers(self):
         raise NotImplementedError
 
+    def log(self):
+        """What it has said so far."""
+        with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as text:
+            return text.read()
+
     def start(self):
-        log = os.path.join(self.folder, "log")
-        with open(log, "ab") as out:
+        with open(os.path.join(self.folder, "log"), "ab") as out:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        end = time.monotonic() + self.patience_s
-        while not self.answers():
-            if self.process.poll() is not None or time.monotonic() > end:
-                self.kill()
-                with open(log, encoding="utf-8", errors="replace") as text:
-                    raise RuntimeError(f"{self.program} did not come up:\n{text.read()[-2000:]}")
-            time.sleep(0.02)
+        try:
+            end = time.monotonic() + self.patience_s
+            while not self.answers():
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError(f"{self.program} did not come up:\n{self.log()[-2000:]}")
+                time.sleep(0.02)
+        except BaseException:  # Ctrl-C too: nobody else would end it
+            self.kill()
+            raise
         return self
+
+    def stop(self):
+        """As an administrator would; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(self.patience_s)
+        self.process = None
+        return status
 
     def kill(self):
         """As a crash would. Also how a test ends: nothing of it is wanted any more."""
@@ -198,3 +216,127 @@ class Postgres(Service):
         if result.returncode:
             raise RuntimeError(result.stderr.strip())
         return result.stdout.strip()
+
+
+class Posts(Service):
+    """An instance of examples/posts. `address`: one of the loopback's, so that many can have the same port."""
+
+    program = os.environ.get("POSTS", "build/examples/posts/posts")
+
+    def __init__(self, folder, name, database_url, source, address=LOOPBACK, port=None, flags=()):
+        super().__init__(folder, name)
+        self.name = name
+        self.address = address
+        self.port = port or self.port
+        self.url = f"http://{address}:{self.port}"
+        self.flags = ("--listen", f"{address}:{self.port}", "--database", database_url, "--source", source,
+                      "--instance", name, *flags)
+
+    @classmethod
+    def missing(cls):
+        return None if os.access(cls.program, os.X_OK) else f"{cls.program} is not built: libmicrohttpd or libpq is missing"
+
+    def command(self):
+        return [self.program, *self.flags]
+
+    def answers(self):
+        try:
+            with urllib.request.urlopen(self.url + "/health/live", timeout=5):
+                return True
+        except OSError:
+            return False
+
+    def health(self):
+        """Its status, and what it says of itself."""
+        try:
+            with urllib.request.urlopen(self.url + "/health", timeout=30) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as answer:
+            with answer:
+                return answer.code, json.load(answer)
+
+    def events(self, event):
+        """The lines of its log about this event. A line that a kill cut off is none."""
+        lines = []
+        for line in self.log().splitlines():
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                pass
+        return [line for line in lines if line["event"] == event]
+
+
+class Names:
+    """A name server for one name, as the engine of containers has one: its answer is the addresses there are now."""
+
+    def __init__(self, name):
+        self.name = b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0"
+        self.addresses = []
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((LOOPBACK, 0))
+        self.port = self.socket.getsockname()[1]
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+
+    def serve(self):
+        while True:
+            query, client = self.socket.recvfrom(512)
+            if not query:
+                return
+            self.socket.sendto(self.answer(query), client)
+
+    def answer(self, query):
+        end = query.index(b"\0", 12) + 1
+        question = query[12:end + 4]
+        known = query[12:end].lower() == self.name
+        wanted = struct.unpack("!H", query[end:end + 2])[0]
+        addresses = random.sample(self.addresses, len(self.addresses)) if known and wanted == 1 else []
+        head = query[:2] + struct.pack("!HHHHH", 0x8180 if known else 0x8183, 1, len(addresses), 0, 0)
+        records = (b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 1, 4) + socket.inet_aton(address) for address in addresses)
+        return head + question + b"".join(records)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+            last.sendto(b"", (LOOPBACK, self.port))
+        self.thread.join()
+        self.socket.close()
+
+
+class Nginx(Service):
+    """nginx with a configuration of ours, and whatever has to be different here."""
+
+    program = "nginx"
+
+    def __init__(self, folder, configuration):
+        super().__init__(folder)
+        self.url = f"http://{LOOPBACK}:{self.port}"
+        with open(configuration, encoding="utf-8") as file:
+            self.text = file.read()
+        self.configuration = os.path.join(self.folder, "nginx.conf")
+        self.change({"http {": "http {" + "".join(f" {kind}_temp_path {self.folder}/{kind};" for kind in
+                                                  ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))})
+
+    def change(self, places):
+        """What is to stand in the place of what; each of these must be there, and once."""
+        for old, new in places.items():
+            if self.text.count(old) != 1:
+                raise ValueError(f"{self.configuration}: '{old}' is there {self.text.count(old)} times, not once")
+            self.text = self.text.replace(old, new)
+        with open(self.configuration, "w", encoding="utf-8") as file:
+            file.write(self.text)
+
+    def command(self, *more):
+        return [self.program, "-p", self.folder, "-e", "stderr", "-c", self.configuration,
+                "-g", f"daemon off; pid {self.folder}/pid;", *more]
+
+    def answers(self):
+        with socket.socket() as probe:
+            return probe.connect_ex((LOOPBACK, self.port)) == 0
+
+    def kill(self):
+        """A master that is killed leaves its workers behind, so it is told to end, and at once."""
+        if self.process and self.process.poll() is None:
+            self.stop()
