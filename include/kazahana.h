@@ -301,6 +301,7 @@ typedef struct kz_stats {
     int64_t lease_age_ms;       /* of the oldest lease in use; 0 without one */
     kz_id last;                 /* the last ID that may have been given; 0 before the first */
     int64_t window_end_unix_ms; /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
+    bool unfenced;              /* IDs minted now promise nothing: fallback = any without a lease, or TSID dev mode */
 } kz_stats;
 
 /* Call it before kz_stats_get. */
@@ -539,7 +540,9 @@ typedef struct kz_lease_info {
     char service[KZ_SERVICE_SIZE];
     char holder[KZ_HOLDER_SIZE];
     uint32_t id;
-    int64_t created_ms, expired_ms, fallback_expired_ms;
+    int64_t created_ms; /* 0: not known */
+    int64_t expired_ms; /* INT64_MAX: it has no end */
+    int64_t fallback_expired_ms;
 } kz_lease_info;
 
 /* Called for each line; false ends the listing. */

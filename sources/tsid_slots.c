@@ -234,7 +234,7 @@ kz_status kz__tsid_acquire(void *self, const kz_acquire *request, kz_grant *gran
 {
     kz__tsid *source = self;
     const char *holder = request->holder ? request->holder : "";
-    uint32_t most = UINT32_C(1) << source->layout.seq_bits;
+    uint32_t most = kz__tsid_throughput(&source->layout);
     if (request->throughput_per_ms < 1 || request->throughput_per_ms > most)
         return kz__fail(err, KZ_INVALID, "a throughput of %" PRIu32 " per ms: a TSID node gives 1 to %" PRIu32,
                         request->throughput_per_ms, most);
