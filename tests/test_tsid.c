@@ -386,6 +386,14 @@ static void a_release_deletes_only_its_own_slot_and_fences_what_was_used(void **
     assert_int_equal(next.id, 0);
     assert_status(table_release(&slots, &lease, used_ms), KZ_NOT_FOUND);
     assert_contains(ask("GET sys:tsid:node:0"), next.secret);
+    /* Nor does one by who does not know yet that the slot is lost. */
+    kz_lease lost = claim(&slots);
+    char key[64], command[128];
+    snprintf(key, sizeof key, "GET sys:tsid:node:%u", lost.id);
+    snprintf(command, sizeof command, "SET sys:tsid:node:%u LOCKED", lost.id);
+    redis_server_command(&server, command, NULL, 0);
+    assert_status(table_release(&slots, &lost, used_ms), KZ_NOT_FOUND);
+    assert_string_equal(ask(key), "LOCKED");
     /* No later than its end, no earlier than its start. */
     assert_ok(table_release(&slots, &next, next.expired_ms + DAY_MS));
     assert_int_equal(ask_number("HGET sys:tsid:floor 0"), next.expired_ms);
@@ -483,10 +491,11 @@ static void prefixes_keep_slots_apart_and_a_cluster_needs_a_tag(void **state)
     table_close(&slots);
     table_close(&other);
 
-    static const char *const extra[] = {"--cluster-enabled", "yes", "--cluster-port", "0", NULL};
     redis_server cluster;
-    char url[300];
-    redis_server_start(&cluster, extra);
+    char url[300], bus[16];
+    const char *args[] = {"--cluster-enabled", "yes", "--cluster-port", bus, NULL};
+    snprintf(bus, sizeof bus, "%d", redis_server_free_port());
+    redis_server_start(&cluster, args);
     snprintf(url, sizeof url, "tsid+%s", cluster.url);
     assert_status(table_try(&slots, url, "default", NULL, 5000), KZ_INVALID);
     assert_contains(slots.err.message, "?prefix={tag}:");
