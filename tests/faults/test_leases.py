@@ -97,7 +97,9 @@ class Process:
             return file.read()
 
 
-class Faults(unittest.TestCase):
+class Fleet(unittest.TestCase):
+    """Processes that mint side by side, and what must hold for them."""
+
     maxDiff = 2000
 
     def setUp(self):
@@ -173,7 +175,7 @@ class Faults(unittest.TestCase):
         return total
 
 
-class Crowds(Faults):
+class Crowds(Fleet):
     """Many at once, some of which are killed or stopped."""
 
     def test_20_processes_at_once_mint_no_twin_and_leave_no_lease(self):
@@ -239,7 +241,7 @@ class Crowds(Faults):
             self.assert_no_twins(fleet)
 
 
-class Clocks(Faults):
+class Clocks(Fleet):
     def faked(self, offset_s, boot_too=False):
         """The environment of a process whose wall clock is off, and its clock since boot too."""
         setting = os.path.join(self.folder, "clock%+d" % offset_s)
@@ -294,7 +296,7 @@ class Clocks(Faults):
 
 
 @unittest.skipIf(Redis.missing(), "redis-server is not installed")
-class Outages(Faults):
+class Outages(Fleet):
     def test_generators_outlive_a_killed_redis_and_come_back_to_it(self):
         redis = self.start_redis()
         url = redis.url + "?lease=4s"
@@ -336,7 +338,7 @@ class Outages(Faults):
         self.assert_no_twins(fleet)
 
 
-class Files(Faults):
+class Files(Fleet):
     """The lease file and the disk that it is on."""
 
     def test_an_older_copy_of_the_file_is_noticed_and_its_grants_are_refused(self):

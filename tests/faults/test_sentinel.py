@@ -13,13 +13,13 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from services import LOOPBACK, Redis, Sentinel, free_port  # noqa: E402
-from test_leases import PATIENCE, PROGRAM, FALLBACK_BIT, Faults  # noqa: E402
+from test_leases import PATIENCE, PROGRAM, FALLBACK_BIT, Fleet  # noqa: E402
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0")
 
 
 @unittest.skipIf(Redis.missing(), "redis-server is not installed")
-class Failovers(Faults):
+class Failovers(Fleet):
     def setUp(self):
         super().setUp()
         self.master = self.up(Redis(self.folder, *DURABLE))
