@@ -22,8 +22,8 @@ from django.core.signals import setting_changed
 
 import kazahana
 
-from .generator import FORKED, SnowflakeGenerator, place_of, source_of
-from .worker import EnvWorkerIdProvider, LeasedWorkerIdProvider, StaticWorkerIdProvider
+from .generator import FORKED, SnowflakeGenerator, place_of
+from .worker import LeasedWorkerIdProvider
 
 _lock = threading.Lock()
 _generator: Optional[SnowflakeGenerator] = None
@@ -48,9 +48,7 @@ def get_generator() -> SnowflakeGenerator:
 def check() -> str:
     """The source that the settings name. ImproperlyConfigured if they are wrong, as far as can be told without asking a
     lease table."""
-    source = source_of(_provider())
-    if not isinstance(source, str) or ":" not in source:
-        raise ImproperlyConfigured(f"SNOWFLAKE_ID: SOURCE is {source!r}: expected a URL such as redis://localhost/0")
+    source = _source()
     if _is_number(source):
         _open(_without_state(source)).close()
     return source
@@ -63,7 +61,7 @@ def check_at_start() -> None:
         _claim_number(check())
 
 
-def _provider() -> Any:
+def _source() -> str:
     chosen = getattr(settings, "SNOWFLAKE_ID", {})
     if not isinstance(chosen, dict):
         raise ImproperlyConfigured(f"SNOWFLAKE_ID is {chosen!r}: expected a dict with WORKER_ID or SOURCE")
@@ -73,10 +71,11 @@ def _provider() -> Any:
     if len(chosen) > 1:
         raise ImproperlyConfigured("SNOWFLAKE_ID has WORKER_ID and SOURCE: a worker has a number or takes leases")
     if "WORKER_ID" in chosen:
-        return StaticWorkerIdProvider(chosen["WORKER_ID"])
-    if "SOURCE" in chosen:
-        return LeasedWorkerIdProvider(chosen["SOURCE"])
-    return EnvWorkerIdProvider("WORKER_ID")
+        return f"static:{chosen['WORKER_ID']}"
+    source = chosen.get("SOURCE", "env:WORKER_ID")
+    if not isinstance(source, str) or ":" not in source:
+        raise ImproperlyConfigured(f"SNOWFLAKE_ID: SOURCE is {source!r}: expected a URL such as redis://localhost/0")
+    return source
 
 
 def _is_number(source: str) -> bool:

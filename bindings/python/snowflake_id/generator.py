@@ -50,8 +50,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 def source_of(provider: Any) -> str:
     """The URL of a provider's source. A number is one too; whether it is a good one is for the library to say."""
-    source = getattr(provider, "source", None)
-    return f"static:{provider.get_worker_id()}" if source is None else source
+    return provider.source if hasattr(provider, "source") else f"static:{provider.get_worker_id()}"
 
 
 def place_of(source: str) -> str:

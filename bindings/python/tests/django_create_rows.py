@@ -1,4 +1,4 @@
-"""Creates events and participations through Django, as a worker of a server would: most in bulk, some one by one.
+"""Creates events through Django, as a worker of a server would: most in bulk, some one by one.
 
     python django_create_rows.py COUNT             in this process
     python django_create_rows.py COUNT CHILDREN    so many in each of these children, forked after the parent made IDs
@@ -14,9 +14,8 @@ SINGLES = 250
 
 
 def create(count):
-    from games.models import Event, Participation, User
+    from games.models import Event
 
-    user = User.objects.get(username="ana")
     for number in range(SINGLES):
         Event.objects.create(name=f"single {number}")
     left = count - SINGLES
