@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from types import FrameType
 from typing import Any, Optional, Tuple
 
 from django.conf import settings
@@ -108,7 +109,7 @@ def _claim_number(source: str) -> None:
 
 
 def _in_management_command() -> bool:
-    frame = sys._getframe()
+    frame: Optional[FrameType] = sys._getframe()
     while frame:
         if frame.f_globals.get("__name__") == "django.core.management":
             return True

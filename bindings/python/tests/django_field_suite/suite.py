@@ -281,15 +281,22 @@ class Schema(TransactionTestCase):
         self.migrate(state, migrations.DeleteModel("Made"))
 
     def test_a_table_moves_from_counted_keys_to_snowflakes(self):
-        state = self.migrate(ProjectState(), migrations.CreateModel(
-            "Moved", [("id", models.AutoField(primary_key=True)), ("n", models.IntegerField())]))
-        old = state.apps.get_model("django_field_suite", "Moved").objects.create(n=1).id
+        """The foreign keys that point to it go along."""
+        state = self.migrate(
+            ProjectState(),
+            migrations.CreateModel("Moved", [("id", models.AutoField(primary_key=True))]),
+            migrations.CreateModel("Guest", [
+                ("id", models.AutoField(primary_key=True)),
+                ("moved", models.ForeignKey("django_field_suite.Moved", models.CASCADE))]))
+        old = state.apps.get_model("django_field_suite", "Moved").objects.create()
+        state.apps.get_model("django_field_suite", "Guest").objects.create(moved=old)
         state = self.migrate(state, migrations.AlterField("Moved", "id", DjangoSnowflakeIDField()))
-        moved = state.apps.get_model("django_field_suite", "Moved")
-        new = moved.objects.create(n=2).id
-        self.assertEqual(list(moved.objects.order_by("id").values_list("id", "n")), [(old, 1), (new, 2)])
-        self.assertGreater(new, 2**53)
-        self.migrate(state, migrations.DeleteModel("Moved"))
+        new = state.apps.get_model("django_field_suite", "Moved").objects.create()
+        guests = state.apps.get_model("django_field_suite", "Guest").objects
+        guests.create(moved=new)
+        self.assertEqual(list(guests.order_by("id").values_list("moved_id", flat=True)), [old.id, new.id])
+        self.assertGreater(new.id, 2**53)
+        self.migrate(state, migrations.DeleteModel("Guest"), migrations.DeleteModel("Moved"))
 
 
 class Settings(SimpleTestCase):
