@@ -11,11 +11,12 @@ is opened when the first ID is wanted: importing models should not talk to a net
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 from types import FrameType
-from typing import Any, Optional, Tuple
+from typing import Any, Iterator, Optional, Tuple
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -23,7 +24,7 @@ from django.core.signals import setting_changed
 
 import kazahana
 
-from .generator import FORKED, SnowflakeGenerator, place_of
+from .generator import FORKED, SnowflakeGenerator, check_number, is_number, place_of
 from .worker import LeasedWorkerIdProvider
 
 _lock = threading.Lock()
@@ -42,7 +43,8 @@ def get_generator() -> SnowflakeGenerator:
             if _generator is None:
                 source = check()
                 _claim_number(source)
-                _generator = _open(source)
+                with _named():
+                    _generator = SnowflakeGenerator(LeasedWorkerIdProvider(source))
     return _generator
 
 
@@ -50,8 +52,9 @@ def check() -> str:
     """The source that the settings name. ImproperlyConfigured if they are wrong, as far as can be told without asking a
     lease table."""
     source = _source()
-    if _is_number(source):
-        _open(_without_state(source)).close()
+    if is_number(source):
+        with _named():
+            check_number(_without_state(source))
     return source
 
 
@@ -79,10 +82,6 @@ def _source() -> str:
     return source
 
 
-def _is_number(source: str) -> bool:
-    return source.startswith(("static:", "env:"))
-
-
 def _without_state(source: str) -> str:
     """Whoever makes IDs has locked the state file: a mere look at the number must not get in the way."""
     number, _, query = source.partition("?")
@@ -90,9 +89,11 @@ def _without_state(source: str) -> str:
     return f"{number}?{kept}" if kept else number
 
 
-def _open(source: str) -> SnowflakeGenerator:
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    """What the library says is wrong, as Django says it."""
     try:
-        return SnowflakeGenerator(LeasedWorkerIdProvider(source))
+        yield
     except _MISCONFIGURED as error:
         raise ImproperlyConfigured(f"SNOWFLAKE_ID: {error}") from error
 
@@ -101,7 +102,7 @@ def _claim_number(source: str) -> None:
     """A number that was read before a fork is every child's, so it is nobody's. gunicorn --preload, uwsgi without
     lazy-apps and Celery's pool come by here; workers that load the models by themselves cannot be told apart."""
     global _claim
-    if _is_number(source):
+    if is_number(source):
         claim = (os.getpid(), place_of(source))
         if _claim and _claim[0] != claim[0] and _claim[1] == claim[1]:
             raise kazahana.ForkedError(FORKED.format(source=source))
@@ -128,7 +129,7 @@ def _start_anew_in_a_child() -> None:
     """A leased generator goes on with a lease of its own. A number may have been changed after the fork."""
     global _lock, _generator
     _lock = threading.Lock()  # another thread of the parent may have held it
-    if _generator and _is_number(_generator.source):
+    if _generator and is_number(_generator.source):
         _generator = None
 
 

@@ -37,6 +37,9 @@ def decode(snowflake: Union[int, str]) -> Snowflake:
 # field may well name the same number, so generators of one process that name the same source are one. A child of fork
 # is another process, and starts with none.
 _shared: weakref.WeakValueDictionary[Any, kazahana.Generator] = weakref.WeakValueDictionary()
+# A number that was opened again within the same millisecond would begin again with the same ID. So it stays open until
+# the process ends, which costs nothing. A state file remembers, and a lease table grants no place twice.
+_kept: List[kazahana.Generator] = []
 _lock = threading.Lock()
 
 
@@ -53,10 +56,25 @@ def source_of(provider: Any) -> str:
     return provider.source if hasattr(provider, "source") else f"static:{provider.get_worker_id()}"
 
 
+def is_number(source: str) -> bool:
+    """Or does it take leases?"""
+    return source.startswith(("static:", "env:"))
+
+
 def place_of(source: str) -> str:
     """The source with the environment read: env:WORKER_ID and static:7 may be the same number."""
     kind, _, rest = source.partition(":")
-    return f"static:{os.environ.get(rest)}" if kind == "env" else source
+    name, mark, parameters = rest.partition("?")
+    return f"static:{os.environ[name]}{mark}{parameters}" if kind == "env" and name in os.environ else source
+
+
+def check_number(source: str) -> None:
+    """Nothing, if the library finds nothing wrong with it; else its exception."""
+    with _lock:
+        try:
+            kazahana.Generator(source, layout=LAYOUT).close()
+        except kazahana.InUseError:
+            pass  # by this very process: so it is a good one
 
 
 def _open(source: str, options: Any) -> kazahana.Generator:
@@ -65,6 +83,8 @@ def _open(source: str, options: Any) -> kazahana.Generator:
         core = _shared.get(key)
         if core is None:
             core = _shared[key] = kazahana.Generator(source, layout=LAYOUT, **options)
+            if is_number(source) and "state=" not in source:
+                _kept.append(core)
         return core
 
 
@@ -111,7 +131,7 @@ class SnowflakeGenerator:
         return self._opened().stats()
 
     def close(self) -> None:
-        """Gives a lease back, unless another generator of this process uses it still. No IDs come after that."""
+        """No IDs come after that. A lease is given back, unless another generator of this process uses it still."""
         self._core = None
 
     def __enter__(self) -> SnowflakeGenerator:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from .generator import SnowflakeGenerator
+from .generator import check_number
 
 
 class StaticWorkerIdProvider:
@@ -34,7 +34,7 @@ class EnvWorkerIdProvider:
 
     def get_worker_id(self) -> int:
         """The number, if the library finds nothing wrong with it: else ValueError, as from the generator."""
-        SnowflakeGenerator(self).close()
+        check_number(self.source)
         return int(os.environ[self.name])
 
 

@@ -85,7 +85,7 @@ ids = [ana.id, rui.id, event.id, own, participation.id, invite.id, *(event.id fo
 assert ids == sorted(set(ids)), "not strictly increasing"
 for id in ids:
     assert 0 < id < 2**63
-    assert begin_ms - 2 <= (id >> 22) + EPOCH_MS <= end_ms + 1000
+    assert begin_ms - 1000 <= (id >> 22) + EPOCH_MS <= end_ms + 1000
     assert id >> 12 & 1023 == 1
 assert ana.sent_invites.get().invited_user == rui == event.invite_set.get().invited_user
 assert Participation.objects.get(user_id=ana.id).event_id == event.id
