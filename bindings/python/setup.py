@@ -6,6 +6,7 @@ does it. The library is two directories above, or in c/ in a source distribution
 """
 
 import concurrent.futures
+import hashlib
 import os
 import pathlib
 import re
@@ -52,9 +53,9 @@ class Library:
     """What the C library consists of here: `files`, `macros`, `packages`."""
 
     def __init__(self):
-        wanted, macros, files = {ALWAYS: ["libcrypto"]}, {}, {}
+        wanted, macros, files = {}, {}, {}
         for condition, line in read_meson(LIBRARY / "meson.build"):
-            if "private_packages += " in line:
+            if re.search(r"private_packages \+?= ", line):
                 wanted.setdefault(condition, []).extend(re.findall(r"'([\w.+-]+)'", line))
             if macro := re.search(r"'-D(KZ_HAVE_\w+)'", line):
                 macros[condition] = macro[1]
@@ -68,10 +69,13 @@ class Library:
             if condition != ALWAYS and pkg_config("--exists", packages) is None:
                 print(f"kazahana: without {macros[condition]}: pkg-config does not find all of {', '.join(packages)}")
                 continue
-            self.files += files.pop(condition, [])
+            self.files += files.get(condition, [])
             self.packages += packages
             if condition in macros:
                 self.macros.append(macros[condition])
+        if files.keys() - wanted.keys():
+            unknown = ", ".join(files.keys() - wanted.keys())
+            sys.exit(f"kazahana: some sources want `{unknown}`, of which meson.build says no private_packages")
 
     def headers(self):
         return [path for part in (*PARTS, "include") for path in (LIBRARY / part).glob("*.h")]
@@ -87,31 +91,27 @@ class BuildExt(build_ext):
 
     def build_extension(self, ext):
         library = Library()
-        link_path = self.get_ext_fullpath(ext.name)
-        own = [HERE / source for source in ext.sources]
-        headers = [*library.headers(), *(HERE / "src").glob("*.h"), pathlib.Path(__file__)]
-        macros = [(name, None) for name in ("_GNU_SOURCE", *library.macros)] + ext.define_macros
-        flags = shlex.split(pkg_config("--cflags", library.packages)) + ext.extra_compile_args
+        macros = [("_GNU_SOURCE", "1"), *((name, "1") for name in library.macros), *ext.define_macros]
+        command = [*self.compiler.compiler_so, *(f"-D{name}={value}" for name, value in macros),
+                   *ext.extra_compile_args, *shlex.split(pkg_config("--cflags", library.packages))]
+        includes = [f"-I{path}" for path in (LIBRARY, LIBRARY / "include", *self.compiler.include_dirs)]
+        # Objects that were made in another way are not these.
+        objects_in = pathlib.Path(self.build_temp, hashlib.sha256(shlex.join(command).encode()).hexdigest()[:8])
+        headers = [*library.headers(), *(HERE / "src").glob("*.h"), HERE / "setup.py"]
         newest_header = max(path.stat().st_mtime for path in headers)
 
         def compile_one(source):
-            place = os.path.join(self.build_temp, os.path.relpath(source.parent, LIBRARY).replace("..", "up"))
-            target = os.path.join(place, source.stem + ".o")
-            if os.path.exists(target) and os.path.getmtime(target) > max(source.stat().st_mtime, newest_header):
-                return target
-            os.makedirs(place, exist_ok=True)
-            # The compiler names the object after the source's path; compiled from its own directory that is its name.
-            self.compiler.spawn([*self.compiler.compiler_so, *(f"-D{n}" + (f"={v}" if v else "") for n, v in macros),
-                                 f"-I{LIBRARY}", f"-I{LIBRARY / 'include'}",
-                                 *(f"-I{path}" for path in self.compiler.include_dirs), *flags,
-                                 "-c", str(source), "-o", target])
-            return target
+            target = objects_in / source.parent.name / (source.stem + ".o")
+            if not target.exists() or target.stat().st_mtime <= max(source.stat().st_mtime, newest_header):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self.compiler.spawn([*command, *includes, "-c", str(source), "-o", str(target)])
+            return str(target)
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(compile_one, own + library.files))
-        self.compiler.link_shared_object(
-            objects, link_path, extra_postargs=ext.extra_link_args + shlex.split(pkg_config("--libs", library.packages)),
-            build_temp=self.build_temp)
+            objects = list(pool.map(compile_one, [*(HERE / source for source in ext.sources), *library.files]))
+        libraries = shlex.split(pkg_config("--libs", library.packages))
+        self.compiler.link_shared_object(objects, self.get_ext_fullpath(ext.name), build_temp=self.build_temp,
+                                         extra_postargs=ext.extra_link_args + libraries)
 
 
 class Sdist(sdist):
@@ -125,7 +125,7 @@ class Sdist(sdist):
         for path in paths:
             target = pathlib.Path(base_dir) / "c" / path.relative_to(LIBRARY)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, target)
+            shutil.copy2(path, target)
 
 
 core = Extension(
@@ -140,9 +140,10 @@ core = Extension(
     py_limited_api=True,
 )
 
-setup(
-    version=version(),
-    ext_modules=[core],
-    cmdclass={"build_ext": BuildExt, "sdist": Sdist},
-    options={"bdist_wheel": {"py_limited_api": "cp39"}},
-)
+if __name__ == "__main__":
+    setup(
+        version=version(),
+        ext_modules=[core],
+        cmdclass={"build_ext": BuildExt, "sdist": Sdist},
+        options={"bdist_wheel": {"py_limited_api": "cp39"}},
+    )

@@ -146,8 +146,8 @@ class Generator(_core.Generator):
         return self._layout(Layout)
 
     def stats(self) -> Stats:
-        values = self._stats()
-        return Stats(*values[:-1], None if values[-1] == _NO_END else values[-1])
+        stats = Stats._make(self._stats())
+        return stats._replace(window_end_unix_ms=None) if stats.window_end_unix_ms == _NO_END else stats
 
     def __enter__(self: _T) -> _T:
         return self

@@ -49,6 +49,12 @@ class Key(NamedTuple):
     """Or `speck`."""
 
 
+def _key_line(number: int, secret: bytes, algorithm: str = "xtea") -> str:
+    if not isinstance(secret, bytes):
+        raise InvalidError(f"the secret of key {number} is {type(secret).__name__}: expected bytes")
+    return f"{number} {algorithm} {secret.hex()}"
+
+
 class ExternalIds(_core.ExternalIds):
     """IDs as 11 characters that hide order and time, and can be turned back.
 
@@ -67,8 +73,7 @@ class ExternalIds(_core.ExternalIds):
         if key_file is not None:
             return super().__new__(cls, key_file)
         if keys is not None:
-            lines = "\n".join(f"{number} {algorithm} {secret.hex()}" for number, secret, algorithm in keys)
-            return super().__new__(cls, keys=lines)
+            return super().__new__(cls, keys="\n".join(_key_line(*key) for key in keys))
         return super().__new__(cls)
 
     def __reduce__(self) -> NoReturn:

@@ -36,15 +36,14 @@ typedef struct kzpy_sink {
 void kzpy_log(void *ctx, kz_log_level level, const char *message);
 /* No log line of any generator reaches Python from here on. */
 void kzpy_silence(void);
-/* Is this thread in the middle of a kzpy_log? Then it may be a keeper, and cannot wait for one to end. */
-bool kzpy_in_log(void);
 
 /* ------------------------------------------------------------------------------------------------------- opening */
 
 /* kz_open, without the GIL, and so that a signal's handler can end the wait for the first lease: NULL then, with the
  * handler's exception. Takes the sink over: it belongs to the generator, or is gone if there is none. */
 kz_generator *kzpy_open(const char *url, const kz_options *options, kzpy_sink *sink);
-/* kz_close without the GIL, and frees the sink. */
+/* kz_close without the GIL, and frees the sink. Called by the generator's own log function it closes behind its back.
+ */
 void kzpy_close(kz_generator *gen, kzpy_sink *sink);
 
 /* An instance of `type`, which is the type Layout or made from it. */

@@ -5,10 +5,12 @@
  * between and close() from another thread is seen. */
 #include "core.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+/* A batch is minted in pieces of up to this many; fewer than the smaller number are not worth giving the GIL up. */
+enum { BULK_MIN = 32, BULK_MAX = 4096 };
 
 typedef struct generator {
     PyObject_HEAD kz_generator *gen; /* NULL before it is opened and once it is closed */
@@ -40,16 +42,16 @@ static void forget_parents_calls(generator *self)
     self->busy_pid = getpid();
 }
 
-/* kz_mint for one ID, without the GIL. A slice that the library does not use up (a wait that is longer than the slice
- * is refused at once) is slept through here. */
-static kz_status mint_in_a_slice(generator *self, kz_id *id, int64_t slice_ms, bool last, kz_error *err)
+/* kz_mint without the GIL. What the library leaves of a slice (it refuses a wait that is longer than that at once) is
+ * slept through here, unless it is the last one. */
+static kz_status mint_in_a_slice(generator *self, kz_id *ids, size_t count, int64_t slice_ms, bool last, kz_error *err)
 {
     kz_generator *gen = self->gen;
     kz_status status;
     forget_parents_calls(self);
     self->busy++;
     Py_BEGIN_ALLOW_THREADS int64_t end_ms = boot_ms() + slice_ms;
-    status = kz_mint(gen, id, 1, slice_ms, err);
+    status = kz_mint(gen, ids, count, slice_ms, err);
     int64_t left_ms = end_ms - boot_ms();
     if (status && !last && left_ms > 0)
         usleep((useconds_t)(left_ms * 1000));
@@ -57,59 +59,56 @@ static kz_status mint_in_a_slice(generator *self, kz_id *id, int64_t slice_ms, b
     return status;
 }
 
-/* Would the call wait, if it had the time? */
-static bool would_wait(kz_status status)
+/* One try of up to a slice; left_ms negative: no limit. KZ_AGAIN: it failed for want of time only. */
+static kz_status try_a_slice(generator *self, kz_id *id, int64_t left_ms, kz_error *err)
 {
-    return status == KZ_AGAIN || status == KZ_LEASE_ACQUISITION;
+    /* Asked without any time, the library tells what a wait may cure from what it cannot. */
+    kz_status status = kz_mint(self->gen, id, 1, 0, err);
+    if (left_ms == 0 || (status != KZ_AGAIN && status != KZ_LEASE_ACQUISITION))
+        return status;
+    bool last = left_ms > 0 && left_ms <= KZPY_SLICE_MS;
+    status = mint_in_a_slice(self, id, 1, last ? left_ms : KZPY_SLICE_MS, last, err);
+    if (last || status == KZ_OK)
+        return status;
+    /* Behind by more than all the time there is: it refuses that at once, and names that time as the limit. */
+    if (status == KZ_CLOCK_BACKWARD && left_ms > 0 && err->backward_ms > left_ms)
+        return mint_in_a_slice(self, id, 1, left_ms, true, err);
+    bool too_short = status == KZ_TIMEOUT || status == KZ_LEASE_ACQUISITION || status == KZ_CLOCK_BACKWARD;
+    return too_short ? KZ_AGAIN : status;
 }
 
-/* Does a failure within a slice say nothing about the whole time? */
-static bool is_slices_fault(kz_status status, const kz_error *err, int64_t left_ms)
+/* What is left of timeout_ms for a call that began then; negative: no limit. */
+static int64_t time_left_ms(const generator *self, int64_t began_ms)
 {
-    if (status == KZ_CLOCK_BACKWARD)
-        return left_ms < 0 || err->backward_ms <= left_ms;
-    return status == KZ_TIMEOUT || status == KZ_LEASE_ACQUISITION;
+    if (self->timeout_ms <= 0)
+        return self->timeout_ms;
+    int64_t passed_ms = boot_ms() - began_ms;
+    return passed_ms < self->timeout_ms ? self->timeout_ms - passed_ms : 0;
 }
 
-/* One ID, sleeping up to timeout_ms; false and an exception. */
-static bool wait_for_id(generator *self, kz_id *id)
+/* One ID for a call that began then; false and an exception. */
+static bool wait_for_id(generator *self, kz_id *id, int64_t began_ms)
 {
     kz_error err;
-    int64_t timeout_ms = self->timeout_ms, started_ms = boot_ms();
-    for (;;) {
+    kz_status status;
+    int64_t left_ms;
+    do {
+        if (PyErr_CheckSignals())
+            return false;
         if (!self->gen) {
             fail_closed();
             return false;
         }
-        /* What the library says when it may not wait at all is for ever, unless it is one of these. */
-        kz_status status = kz_mint(self->gen, id, 1, 0, &err);
-        if (status == KZ_OK)
-            return true;
-        int64_t left_ms = timeout_ms < 0 ? -1 : timeout_ms - (boot_ms() - started_ms);
-        if (timeout_ms >= 0 && left_ms < 0)
-            left_ms = 0;
-        bool last = left_ms >= 0 && left_ms <= KZPY_SLICE_MS;
-        if (would_wait(status) && left_ms != 0) {
-            status = mint_in_a_slice(self, id, last ? left_ms : KZPY_SLICE_MS, last, &err);
-            if (status == KZ_OK)
-                return true;
-            if (PyErr_CheckSignals())
-                return false;
-            if (!last && is_slices_fault(status, &err, left_ms))
-                continue;
-            /* The clock is behind by more than all the time there is: refused at once, with the right limit. */
-            if (!last && status == KZ_CLOCK_BACKWARD)
-                status = mint_in_a_slice(self, id, left_ms, true, &err);
-            if (status == KZ_OK)
-                return true;
-        }
-        if (status == KZ_TIMEOUT || (status == KZ_AGAIN && timeout_ms > 0)) {
-            err.status = KZ_TIMEOUT;
-            snprintf(err.message, sizeof err.message, "no ID within %lld ms", (long long)timeout_ms);
-        }
+        left_ms = time_left_ms(self, began_ms);
+        status = try_a_slice(self, id, left_ms, &err);
+    } while (status == KZ_AGAIN && left_ms != 0);
+    if (status == KZ_OK)
+        return true;
+    if (self->timeout_ms > 0 && (status == KZ_AGAIN || status == KZ_TIMEOUT))
+        kzpy_fail(KZ_TIMEOUT, "no ID within %lld ms", (long long)self->timeout_ms);
+    else
         kzpy_raise(&err);
-        return false;
-    }
+    return false;
 }
 
 /* ------------------------------------------------------------------------------------------------------ minting */
@@ -120,7 +119,7 @@ static PyObject *next_id(PyObject *op)
     kz_id id;
     if (self->gen && kz_try_next(self->gen, &id) == KZ_OK)
         return PyLong_FromUnsignedLongLong(id);
-    return wait_for_id(self, &id) ? PyLong_FromUnsignedLongLong(id) : NULL;
+    return wait_for_id(self, &id, boot_ms()) ? PyLong_FromUnsignedLongLong(id) : NULL;
 }
 
 static PyObject *next_id_method(PyObject *op, PyObject *unused)
@@ -145,20 +144,58 @@ static PyObject *try_next_id(PyObject *op, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* How many IDs to ask for at once: no more than a millisecond has, so that a slice is plenty of time. */
+static size_t bulk_of(const generator *self)
+{
+    kz_layout layout;
+    kz_generator_layout(self->gen, &layout);
+    return layout.seq_bits < 12 ? (size_t)1 << layout.seq_bits : BULK_MAX;
+}
+
+/* Up to `want` IDs, or 0 and an exception. Many at once if that takes no more than a slice. If it does, those taken
+ * until then are lost, so it goes on with a single one, which has all the time that is left. */
+static size_t take(generator *self, kz_id *ids, size_t want, int64_t began_ms)
+{
+    int64_t left_ms = time_left_ms(self, began_ms);
+    if (want >= BULK_MIN && left_ms != 0) {
+        kz_error err;
+        if (PyErr_CheckSignals())
+            return 0;
+        int64_t slice_ms = left_ms > 0 && left_ms < KZPY_SLICE_MS ? left_ms : KZPY_SLICE_MS;
+        if (self->gen && mint_in_a_slice(self, ids, want, slice_ms, true, &err) == KZ_OK)
+            return want;
+    }
+    if (self->gen && kz_try_next(self->gen, ids) == KZ_OK)
+        return 1;
+    return wait_for_id(self, ids, began_ms) ? 1 : 0;
+}
+
 static PyObject *next_ids(PyObject *op, PyObject *number)
 {
+    generator *self = (generator *)op;
     Py_ssize_t count = PyNumber_AsSsize_t(number, PyExc_OverflowError);
     if (count == -1 && PyErr_Occurred())
         return NULL;
     if (count < 0)
         return kzpy_fail(KZ_INVALID, "%zd IDs cannot be had: expected 0 or more", count);
+    if (!self->gen)
+        return fail_closed();
+    kz_id ids[BULK_MAX];
+    size_t bulk = bulk_of(self);
+    int64_t began_ms = boot_ms();
     PyObject *list = PyList_New(count);
-    for (Py_ssize_t i = 0; list && i < count; i++) {
-        PyObject *id = next_id(op);
-        if (!id)
+    for (Py_ssize_t done = 0; list && done < count;) {
+        size_t want = (size_t)(count - done) < bulk ? (size_t)(count - done) : bulk;
+        size_t got = take(self, ids, want, began_ms);
+        if (!got)
             Py_CLEAR(list);
-        else
-            PyList_SetItem(list, i, id);
+        for (size_t i = 0; list && i < got; i++) {
+            PyObject *id = PyLong_FromUnsignedLongLong(ids[i]);
+            if (id)
+                PyList_SetItem(list, done++, id);
+            else
+                Py_CLEAR(list);
+        }
     }
     return list;
 }
@@ -227,8 +264,6 @@ static PyObject *close_it(PyObject *op, PyObject *unused)
     generator *self = (generator *)op;
     if (!self->gen)
         Py_RETURN_NONE;
-    if (kzpy_in_log())
-        return kzpy_fail(KZ_INVALID, "a log function cannot close a generator: its thread would wait for itself");
     /* From here on no call begins, and those that sleep see it after their slice. */
     kz_generator *gen = self->gen;
     kzpy_sink *sink = self->sink;

@@ -10,18 +10,14 @@
 
 /* ------------------------------------------------------------------------------------------------------ logging */
 
-static _Thread_local bool in_log;
+/* The sink whose function this thread is in, if it is in one. */
+static _Thread_local kzpy_sink *in_log;
 /* Set when Python begins to end: whoever waits for the GIL then may wait for ever. */
 static _Atomic bool all_silent;
 
 void kzpy_silence(void)
 {
     atomic_store(&all_silent, true);
-}
-
-bool kzpy_in_log(void)
-{
-    return in_log;
 }
 
 void kzpy_log(void *ctx, kz_log_level level, const char *message)
@@ -35,9 +31,10 @@ void kzpy_log(void *ctx, kz_log_level level, const char *message)
         PyObject *type, *value, *trace;
         PyErr_Fetch(&type, &value, &trace);
         Py_INCREF(callable);
-        in_log = true;
+        kzpy_sink *outer = in_log;
+        in_log = sink;
         PyObject *result = PyObject_CallFunction(callable, "is", (int)level, message);
-        in_log = false;
+        in_log = outer;
         if (!result)
             PyErr_WriteUnraisable(callable);
         Py_XDECREF(result);
@@ -45,6 +42,13 @@ void kzpy_log(void *ctx, kz_log_level level, const char *message)
         PyErr_Restore(type, value, trace);
     }
     PyGILState_Release(gil);
+}
+
+/* Nothing reaches the function from here on; the sink itself may still be written to. */
+static void silence(kzpy_sink *sink)
+{
+    atomic_store(&sink->silent, true);
+    Py_CLEAR(sink->callable);
 }
 
 /* ------------------------------------------------------------------------------------------------------- opening */
@@ -128,13 +132,13 @@ static job *new_job(const char *url, const kz_options *options, kzpy_sink *sink)
 }
 
 /* Signals are for Python's own threads. */
-static int start(job *j)
+static int start_thread(void *(*body)(void *), void *arg)
 {
     sigset_t all, before;
     pthread_t thread;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, NULL, run, j);
+    int error = pthread_create(&thread, NULL, body, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error)
         pthread_detach(thread);
@@ -160,10 +164,8 @@ static bool wait_a_slice(job *j)
 /* Leaves the job to its thread, if that is still at it. */
 static bool abandon(job *j)
 {
-    if (j->sink) {
-        atomic_store(&j->sink->silent, true);
-        Py_CLEAR(j->sink->callable);
-    }
+    if (j->sink)
+        silence(j->sink);
     pthread_mutex_lock(&j->lock);
     j->abandoned = !j->done;
     bool abandoned = j->abandoned;
@@ -186,7 +188,7 @@ kz_generator *kzpy_open(const char *url, const kz_options *options, kzpy_sink *s
         PyErr_NoMemory();
         return NULL;
     }
-    int error = start(j);
+    int error = start_thread(run, j);
     if (error) {
         free_sink(sink);
         free_job(j);
@@ -212,8 +214,40 @@ kz_generator *kzpy_open(const char *url, const kz_options *options, kzpy_sink *s
     return gen;
 }
 
+/* ------------------------------------------------------------------------------------------------------- closing */
+
+typedef struct farewell {
+    kz_generator *gen;
+    kzpy_sink *sink;
+} farewell;
+
+static void *close_later(void *arg)
+{
+    farewell *f = arg;
+    kz_close(f->gen);
+    free(f->sink);
+    free(f);
+    return NULL;
+}
+
+/* A keeper cannot wait for its own end, so another thread does. If there is none to be had the generator stays. */
+static void close_from_its_log(kz_generator *gen, kzpy_sink *sink)
+{
+    silence(sink);
+    farewell *f = malloc(sizeof *f);
+    if (!f)
+        return;
+    *f = (farewell){gen, sink};
+    if (start_thread(close_later, f))
+        free(f);
+}
+
 void kzpy_close(kz_generator *gen, kzpy_sink *sink)
 {
+    if (sink && sink == in_log) {
+        close_from_its_log(gen, sink);
+        return;
+    }
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     Py_BEGIN_ALLOW_THREADS kz_close(gen);
