@@ -6,9 +6,9 @@
     generator = SnowflakeGenerator(worker_id_provider=EnvWorkerIdProvider("WORKER_ID"))
     generator.next_id()
 
-An ID is 41 bits of milliseconds since 2024-01-01, 10 bits of worker and 12 bits of sequence. Two processes with the same
-worker number make the same IDs sooner or later, and nothing can tell them. Where nobody can promise a number of its own
-to every process (gunicorn's workers, containers that come and go), take leases instead of numbers:
+An ID is 41 bits of milliseconds since 2024-01-01, 10 bits of worker and 12 bits of sequence. Two processes with the
+same worker number make the same IDs sooner or later, and nothing can tell them. Where nobody can promise a number of
+its own to every process (gunicorn's workers, containers that come and go), take leases instead of numbers:
 
     from snowflake_id.worker import LeasedWorkerIdProvider
 

@@ -4,9 +4,9 @@
         id = DjangoSnowflakeIDField()
         name = models.CharField(max_length=255)
 
-The column is a BIGINT. An object has no ID until it is saved, as with AutoField: save(), create() and bulk_create() give
-it one just before the INSERT, and signals of pre_save see none yet. An ID that you set yourself is kept. A new object is
-always inserted, never written over a row that is there: a key that exists already is an IntegrityError.
+The column is a BIGINT. An object has no ID until it is saved, as with AutoField: save(), create() and bulk_create()
+give it one just before the INSERT, and signals of pre_save see none yet. An ID that you set yourself is kept. A new
+object is always inserted, never written over a row that is there: a key that exists already is an IntegrityError.
 
 settings.SNOWFLAKE_ID says where the worker number comes from (see snowflake_id.django_settings); without it, it is the
 environment variable WORKER_ID.
@@ -63,7 +63,7 @@ class DjangoSnowflakeIDField(models.BigIntegerField):
 
     def get_pk_value_on_save(self, instance: models.Model) -> int:
         """For a primary key that is still None, in save() and bulk_create(). Such an object has no row, whatever was
-        done with it before, so it is inserted: an ID that was made here is never used to look for a row to overwrite."""
+        done with it before, so it is inserted: an ID that was made here never looks for a row to overwrite."""
         instance._state.adding = True
         return django_settings.get_generator().next_id()
 

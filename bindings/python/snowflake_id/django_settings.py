@@ -4,9 +4,9 @@
     SNOWFLAKE_ID = {"SOURCE": "redis://localhost/0"}      leases: every process gets a place of its own
     (no such setting)                                     the number is in the environment variable WORKER_ID
 
-What is wrong with it is known at start: the system check snowflake_id.E001 tells management commands, and whatever else
-loads the models (a WSGI or ASGI server, a task queue, a script) is stopped by ImproperlyConfigured. The generator itself
-is opened when the first ID is wanted: importing models should not talk to a network, and servers fork in between.
+What is wrong with it is known at start: the system check snowflake_id.E001 tells management commands, and whatever
+else loads the models (a WSGI or ASGI server, a task queue, a script) is stopped by ImproperlyConfigured. The generator
+itself is opened when the first ID is wanted: importing models should not talk to a network, and servers fork later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Where a process gets its worker number from.
 
-A provider is any object with `get_worker_id()`, which returns a number from 0 to 1023 that no other process has, or with
-a `source`, a URL that the package kazahana understands. These three are provided; one of your own may be as small as
+A provider is any object with `get_worker_id()`, which returns a number from 0 to 1023 that no other process has, or
+with a `source`, a URL that the package kazahana understands. These three are provided; one of your own may be as small
+as
 
     class HostnameProvider:
         def get_worker_id(self):  # the pod web-7 of a StatefulSet is worker 7

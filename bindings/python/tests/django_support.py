@@ -82,7 +82,7 @@ def environment(django=DEBIAN, database=None, **more):
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     paths = [django, SAMPLE, TESTS, *inherited, DEBIAN]
     kept.update(PYTHONPATH=os.pathsep.join(map(str, paths)), PYTHONDONTWRITEBYTECODE="1", PYTHONIOENCODING="utf-8",
-                DJANGO_SETTINGS_MODULE="onde_jogar.settings", XDG_STATE_HOME=folder())
+                DJANGO_SETTINGS_MODULE="onde_jogar.settings", DATABASE_FILE=os.path.join(folder(), "db.sqlite3"))
     if database:
         kept.update(DATABASE_HOST=LOOPBACK, DATABASE_PORT=str(postgres().port), DATABASE_USER="postgres",
                     DATABASE_NAME=database)

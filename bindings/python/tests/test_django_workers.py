@@ -1,5 +1,5 @@
-"""Many processes that create rows in one PostgreSQL through Django without any WORKER_ID: independent ones, forked ones,
-and those of a real gunicorn. The sample project is what they run."""
+"""Many processes that create rows in one PostgreSQL through Django without any WORKER_ID: independent ones, forked
+ones, and those of a real gunicorn. The sample project is what they run."""
 
 import concurrent.futures
 import json
@@ -70,8 +70,8 @@ class EightWorkers(unittest.TestCase):
         # The key is unique, so a twin would have been an error already; and each worker had a place of its own.
         expected = rows + (2 if forked else 0)
         processes = WORKERS + (1 if forked else 0)
-        count = in_database(name, "SELECT count(*), count(DISTINCT id), count(DISTINCT id >> 12 & 1023) FROM games_event")
-        self.assertEqual(count, f"{expected}|{expected}|{processes}")
+        counts = "count(*), count(DISTINCT id), count(DISTINCT id >> 12 & 1023)"
+        self.assertEqual(in_database(name, f"SELECT {counts} FROM games_event"), f"{expected}|{expected}|{processes}")
 
     def test_apart_with_leases_in_sqlite(self):
         self.create("sqlite", ROWS, forked=False)

@@ -229,7 +229,7 @@ class Forks(unittest.TestCase):
         generator.next_id()
         for call in (generator.next_id, lambda: generator.next_ids(2)):
             told = in_child(call)
-            self.assertRegex(told, r"^ForkedError: static:60 is the number of the process that this one was forked from")
+            self.assertRegex(told, "^ForkedError: static:60 is the number of the process that this one was forked from")
             self.assertIn("LeasedWorkerIdProvider", told)
         generator.next_id()
 

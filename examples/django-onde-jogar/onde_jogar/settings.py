@@ -2,7 +2,8 @@
 
     WORKER_ID          the number of this process, 0..1023 ...
     SNOWFLAKE_SOURCE   ... or where its leases come from, and then no number is needed
-    DATABASE_HOST      PostgreSQL, with DATABASE_PORT, DATABASE_NAME and DATABASE_USER; else SQLite in this directory
+    DATABASE_HOST      PostgreSQL there, with DATABASE_PORT, _NAME, _USER and _PASSWORD ...
+    DATABASE_FILE      ... else SQLite in this file, by default db.sqlite3 beside manage.py
     SECRET_KEY         for anything but a look at it
 """
 
@@ -70,4 +71,9 @@ if "DATABASE_HOST" in os.environ:
         }
     }
 else:
-    DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": BASE_DIR / "db.sqlite3"}}
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": os.environ.get("DATABASE_FILE", BASE_DIR / "db.sqlite3"),
+        }
+    }
