@@ -19,7 +19,7 @@ ROOT = pathlib.Path(os.environ.get("KZ_ROOT") or pathlib.Path(__file__).resolve(
 SAMPLE = ROOT / "examples" / "django-onde-jogar"
 TESTS = pathlib.Path(__file__).resolve().parent
 DEBIAN = pathlib.Path("/usr/lib/python3/dist-packages")
-PATIENCE_S = 240
+PATIENCE_S = 500
 
 
 @functools.lru_cache(maxsize=None)
