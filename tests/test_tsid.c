@@ -253,7 +253,7 @@ static void slots_locked_by_java_are_respected_and_shown(void **state)
     assert_int_equal(claim(&slots).id, 4);
     redis_server_command(&server, "DEL sys:tsid:node:4", NULL, 0);
     kz_lease_info lines[4] = {0};
-    assert_ok(slots.ops->list(slots.source, count_line, lines, &slots.err));
+    assert_ok(slots.ops->list(slots.source, NULL, count_line, lines, &slots.err));
     assert_string_equal(lines[0].holder, "LOCKED");
     assert_int_equal(lines[0].created_ms, 0);
     assert_in_range(lines[0].expired_ms - table_now(&other), DAY_MS - SLOP_MS, DAY_MS);

@@ -1,0 +1,87 @@
+/* The type ExternalIds: 11 characters that hide order and time. */
+#include "core.h"
+
+typedef struct external {
+    PyObject_HEAD kz_external_keys *keys; /* NULL: the mixer */
+} external;
+
+static PyObject *new_external(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"key_file", "keys", NULL};
+    PyObject *path = NULL;
+    const char *text = NULL;
+    Py_ssize_t length = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O&z#:ExternalIds", names, PyUnicode_FSConverter, &path, &text,
+                                     &length))
+        return NULL;
+    kz_external_keys *keys = NULL;
+    kz_error err;
+    kz_status status = KZ_OK;
+    if (path)
+        status = kz_external_keys_load(&keys, PyBytes_AsString(path), &err);
+    else if (text)
+        status = kz_external_keys_parse(&keys, text, (size_t)length, &err);
+    Py_XDECREF(path);
+    if (status)
+        return kzpy_raise(&err);
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    PyObject *op = allocate(type, 0);
+    if (op)
+        ((external *)op)->keys = keys;
+    else
+        kz_external_keys_free(keys);
+    return op;
+}
+
+static void deallocate(PyObject *op)
+{
+    kz_external_keys_free(((external *)op)->keys);
+    kzpy_free(op);
+}
+
+static PyObject *encode(PyObject *op, PyObject *number)
+{
+    kz_id id;
+    char text[KZ_EXTERNAL_SIZE];
+    if (!kzpy_id(number, &id))
+        return NULL;
+    kz_external_encode(((external *)op)->keys, id, text);
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *decode(PyObject *op, PyObject *args)
+{
+    const char *text;
+    kz_id id;
+    kz_error err;
+    if (!PyArg_ParseTuple(args, "s:decode", &text))
+        return NULL;
+    if (kz_external_decode(((external *)op)->keys, text, &id, &err))
+        return kzpy_raise(&err);
+    return PyLong_FromUnsignedLongLong(id);
+}
+
+static PyMethodDef methods[] = {
+    {"encode", encode, METH_O, "encode(id, /)\n--\n\nThe ID as 11 characters of base64url."},
+    {"decode", decode, METH_VARARGS, "decode(text, /)\n--\n\nThe ID that such a text stands for."},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, new_external},
+    {Py_tp_dealloc, deallocate},
+    {Py_tp_methods, methods},
+    {0},
+};
+
+static PyType_Spec spec = {
+    .name = "kazahana._core.ExternalIds",
+    .basicsize = sizeof(external),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = slots,
+};
+
+int kzpy_init_external(PyObject *module)
+{
+    return kzpy_add_type(module, &spec);
+}
