@@ -38,6 +38,9 @@ kz_status kz__generator_init(kz_generator *gen, kz_error *err)
     free(gen->held_memory);
     gen->rects_memory = NULL;
     gen->held_memory = NULL;
+    /* Wiped by a fork, but not by a revival that failed after it. */
+    hot->rects = NULL;
+    hot->rect_count = hot->rect_room = 0;
     if (getrandom(hot->random, sizeof hot->random, 0) != sizeof hot->random)
         return kz__fail(err, KZ_SYSTEM, "the kernel gives no random numbers");
     pthread_condattr_t monotonic;

@@ -8,7 +8,7 @@
 #define LEAST_MS 100
 
 /* Its address, from two texts. False: they are none. */
-static bool read_place(const redisReply *reply, kz__redis_address *address)
+static bool read_answer(const redisReply *reply, kz__redis_address *address)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
         return false;
@@ -38,7 +38,7 @@ static kz_status ask(const kz__redis_address *sentinel, kz__redis_address *addre
     else if (!status && reply->type == REDIS_REPLY_ERROR)
         status = kz__fail(err, KZ_STORE, "%s refused: \"%.150s\": is it a sentinel, and one without a password?",
                           sentinel->name, reply->str);
-    else if (!status && !read_place(reply, address))
+    else if (!status && !read_answer(reply, address))
         status = kz__fail(err, KZ_STORE, "%s does not answer with an address: is it a sentinel?", sentinel->name);
     if (reply)
         freeReplyObject(reply);

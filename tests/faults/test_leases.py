@@ -244,7 +244,8 @@ class Crowds(Fleet):
 class Clocks(Fleet):
     def faked(self, offset_s, boot_too=False):
         """The environment of a process whose wall clock is off, and its clock since boot too."""
-        setting = os.path.join(self.folder, "clock%+d" % offset_s)
+        # A file for each, which nobody reads while it is written.
+        setting = os.path.join(self.folder, "clock.%d" % len(os.listdir(self.folder)))
         with open(setting, "w") as file:
             file.write("%+d\n" % offset_s)
         return {
@@ -300,7 +301,7 @@ class Outages(Fleet):
     def test_generators_outlive_a_killed_redis_and_come_back_to_it(self):
         redis = self.start_redis()
         url = redis.url + "?lease=4s"
-        fleet = [self.start(url, "-n", "10000000", "--rate", "500/s") for _ in range(8)]
+        fleet = [self.start(url, "-n", "10000000", "--rate", "500/s", "--timeout", PATIENCE) for _ in range(8)]
         never = self.start(url, "-n", "10000000", "--rate", "500/s", "--fallback", "never", "--timeout", "3s")
         self.wait_for_ids(fleet + [never])
         redis.kill()
@@ -390,7 +391,7 @@ class Files(Fleet):
         if not place:
             self.skipTest("mounting a small disk is not permitted here")
         url = "sqlite:" + os.path.join(place, "leases.db") + "?lease=4s"
-        old = self.start(url, "-n", "10000000", "--rate", "500/s")
+        old = self.start(url, "-n", "10000000", "--rate", "500/s", "--timeout", PATIENCE)
         self.wait_for_ids([old])
         filler = os.path.join(place, "filler")
         with open(filler, "wb", buffering=0) as file:

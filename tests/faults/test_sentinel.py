@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -67,7 +68,8 @@ class Failovers(Fleet):
         self.wait_for_the_replica()
         later = self.start(self.url, "-n", "100")
         self.assertEqual(later.wait(), 0, later.err())
-        # What they give back arrives at the new master.
+        # What they give back arrives at the new master, if it was a second ago that they asked which one it is.
+        time.sleep(1.1)
         self.end_all(fleet)
         self.assertEqual(self.leases(self.url), [])
         self.assert_no_twins(fleet + [later])
