@@ -2,13 +2,13 @@
  * and that a generator which only holds one lets the machine sleep. */
 #include "bench/measure.h"
 #include "bench/stores.h"
+#include "bench/switches.h"
 #include "bench/table.h"
 
 #include "lib/clock.h"
 
 #include <kazahana.h>
 
-#include <dirent.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
@@ -195,29 +195,6 @@ static size_t measure_redis(int64_t for_ns, row *rows)
 
 /* ------------------------------------------------------------------------------------------------------ idle */
 
-/* How often the threads of this process other than the first left the processor. */
-static unsigned long times_switched(void)
-{
-    unsigned long all = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    if (!tasks)
-        die("/proc/self/task", "not there");
-    for (struct dirent *entry; (entry = readdir(tasks));) {
-        char path[300], line[128];
-        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
-            continue;
-        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
-        FILE *file = fopen(path, "r");
-        while (file && fgets(line, sizeof line, file))
-            if (strstr(line, "ctxt_switches:"))
-                all += strtoul(strchr(line, ':') + 1, NULL, 10);
-        if (file)
-            fclose(file);
-    }
-    closedir(tasks);
-    return all;
-}
-
 /* A generator with a lease that nobody uses: its keeper has nothing to do until the lease wants to be renewed. */
 static size_t measure_idle(row *rows)
 {
@@ -234,7 +211,7 @@ static size_t measure_idle(row *rows)
     if (status || kz_mint(gen, &id, 1, 1000, &err))
         die(url, err.message);
     usleep(300000); /* what comes after opening is over */
-    unsigned long before = times_switched();
+    long before = times_switched();
     sleep(IDLE_S);
     double switches = (double)(times_switched() - before);
     rows[0] = (row){.goal = IDLE_GOAL,

@@ -8,7 +8,17 @@
  *
  * the nanoseconds a thread needed for an ID (nan if the two were not at it at the same time), how many IDs were equal,
  * how many were not above the thread's last one, and by how much the last one was ahead of the clock or behind it when
- * it had come. It ends with its input. */
+ * it had come. It ends with its input.
+ *
+ * Those in C and Rust also know what tells generators apart that do not ask the clock in every call, and processes that
+ * fork:
+ *
+ *     NAME age      twice as many threads as there are processors take IDs for half a second, each after a look at the
+ *                   clock. The answer: by how many ms an ID was behind what the clock had shown before the call.
+ *     NAME fork     a child and its parent both take IDs. The answer: how many the child got, how many of those were
+ *                   equal to the parent's, and by how many ms the one was behind that it took a tenth of a second
+ * later.
+ */
 #ifndef KZ_PEERS_HARNESS_H
 #define KZ_PEERS_HARNESS_H
 

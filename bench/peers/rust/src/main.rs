@@ -1,13 +1,14 @@
-//! ferroid's atomic generator with 2 bits of machine and 20 of sequence. Answers "NAME THREADS" with
-//! "NS TWINS DISORDER AHEAD_MS OLD_MS": see ../../c/harness.h.
+//! ferroid's atomic generator with 2 bits of machine and 20 of sequence: with the argument `ticker` at its own clock, else
+//! at one that reads the system's for each ID. Answers as ../../c/harness.h says.
+mod child;
+
 use std::io::{self, BufRead, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ferroid::define_snowflake_id;
 use ferroid::generator::AtomicSnowflakeGenerator;
-use ferroid::id::SnowflakeId;
-use ferroid::time::MonotonicClock;
+use ferroid::time::{MonotonicClock, TimeSource};
 
 const COUNT: usize = 262144;
 const EPOCH_MS: u64 = 1_767_225_600_000;
@@ -20,21 +21,48 @@ define_snowflake_id!(
     sequence: 20
 );
 
-type Generator = AtomicSnowflakeGenerator<WideId, MonotonicClock>;
+type Generator<T> = AtomicSnowflakeGenerator<WideId, T>;
 
-fn take(generator: &Generator, ids: &mut [u64], arrived: &AtomicUsize, threads: usize) -> (Instant, Instant, i64) {
-    arrived.fetch_add(1, Ordering::SeqCst);
-    while arrived.load(Ordering::SeqCst) < threads {}
-    let start = Instant::now();
+struct SystemClock;
+
+impl TimeSource<u64> for SystemClock {
+    const GRANULARITY_MILLIS: u64 = 1;
+
+    fn current_millis(&self) -> u64 {
+        now_ms() as u64 - EPOCH_MS
+    }
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    now.as_secs() as i64 * 1000 + i64::from(now.subsec_millis())
+}
+
+fn ms_of(id: u64) -> i64 {
+    ((id >> 22) + EPOCH_MS) as i64
+}
+
+fn fill<T: TimeSource<u64>>(generator: &Generator<T>, ids: &mut [u64]) {
     for id in ids.iter_mut() {
         *id = generator.next_id(|_| std::hint::spin_loop()).to_raw();
     }
-    let end = Instant::now();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
-    (start, end, ((ids[COUNT - 1] >> 22) + EPOCH_MS) as i64 - now)
 }
 
-fn answer(generator: &Generator, threads: usize) -> String {
+fn take<T: TimeSource<u64>>(
+    generator: &Generator<T>,
+    ids: &mut [u64],
+    arrived: &AtomicUsize,
+    threads: usize,
+) -> (Instant, Instant, i64) {
+    arrived.fetch_add(1, Ordering::SeqCst);
+    while arrived.load(Ordering::SeqCst) < threads {}
+    let start = Instant::now();
+    fill(generator, ids);
+    let end = Instant::now();
+    (start, end, ms_of(ids[COUNT - 1]) - now_ms())
+}
+
+fn race<T: TimeSource<u64> + Sync>(generator: &Generator<T>, threads: usize) -> String {
     let mut all = vec![0u64; COUNT * threads];
     let arrived = AtomicUsize::new(0);
     let found: Vec<(Instant, Instant, i64)> = std::thread::scope(|scope| {
@@ -62,13 +90,60 @@ fn answer(generator: &Generator, threads: usize) -> String {
     format!("{ns:.3} {twins} {disorder} {ahead} {old}")
 }
 
-fn main() {
-    let clock = MonotonicClock::<1>::with_epoch(Duration::from_millis(EPOCH_MS));
-    let generator = Generator::new(1, clock);
+/// Looks at the clock before each ID. A thread that is held up afterwards does not matter that way.
+fn oldest<T: TimeSource<u64>>(generator: &Generator<T>) -> i64 {
+    let end = Instant::now() + Duration::from_millis(500);
+    let mut oldest = 0;
+    while Instant::now() < end {
+        let before_ms = now_ms();
+        let mut id = [0];
+        fill(generator, &mut id);
+        oldest = oldest.max(before_ms - ms_of(id[0]));
+    }
+    oldest
+}
+
+fn age_under_load<T: TimeSource<u64> + Sync>(generator: &Generator<T>) -> String {
+    let threads = 2 * std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let oldest: i64 = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads).map(|_| scope.spawn(|| oldest(generator))).collect();
+        started.into_iter().map(|t| t.join().unwrap()).max().unwrap()
+    });
+    format!("{oldest}")
+}
+
+fn fork_answer<T: TimeSource<u64>>(generator: &Generator<T>) -> String {
+    let mut ours = [0u64; child::IDS];
+    match child::run(|ids| fill(generator, ids), now_ms, || fill(generator, &mut ours)) {
+        Some((theirs, late, late_at_ms)) => {
+            let twins = theirs.iter().filter(|id| ours.contains(id)).count();
+            format!("{} {twins} {}", child::IDS, late_at_ms - ms_of(late))
+        }
+        None => "0 0 0".to_string(),
+    }
+}
+
+fn answer<T: TimeSource<u64> + Sync>(generator: &Generator<T>, what: &str) -> String {
+    match what {
+        "age" => age_under_load(generator),
+        "fork" => fork_answer(generator),
+        threads => race(generator, threads.parse().expect("NAME THREADS")),
+    }
+}
+
+fn serve<T: TimeSource<u64> + Sync>(generator: &Generator<T>) {
     for line in io::stdin().lock().lines() {
         let line = line.unwrap();
-        let threads = line.split(' ').nth(1).and_then(|t| t.parse().ok()).expect("NAME THREADS");
-        println!("{}", answer(&generator, threads));
+        let (_, what) = line.split_once(' ').expect("NAME WHAT");
+        println!("{}", answer(generator, what));
         io::stdout().flush().unwrap();
+    }
+}
+
+fn main() {
+    // One for each process: the ticker runs in every process that has ever used its clock.
+    match std::env::args().nth(1).as_deref() {
+        Some("ticker") => serve(&Generator::new(1, MonotonicClock::<1>::with_epoch(Duration::from_millis(EPOCH_MS)))),
+        _ => serve(&Generator::new(1, SystemClock)),
     }
 }
