@@ -63,7 +63,10 @@ static void check_nodes(struct findings *findings, const kz_source_health *healt
     char lease_text[TIMES_TEXT_SIZE];
     kz_layout_facts facts;
     kz_layout_describe(&health->layout, &facts);
-    bool few = health->nodes_free < facts.leasable_nodes / 100.0 * FREE_WARN_PERCENT;
+    /* Not every source keeps half of the nodes for fallback. */
+    uint64_t known = health->nodes_free + health->leases_out;
+    uint64_t all = known > facts.leasable_nodes ? known : facts.leasable_nodes;
+    bool few = (double)health->nodes_free < (double)all / 100.0 * FREE_WARN_PERCENT;
     findings_add(findings,
                  !health->nodes_free ? FINDING_FAIL
                  : few               ? FINDING_WARN
@@ -73,7 +76,7 @@ static void check_nodes(struct findings *findings, const kz_source_health *healt
                        "bits for a new service"
                      : NULL,
                  "service %s: %s of %s nodes free, %s lease%s out", service,
-                 number_grouped(health->nodes_free, free_text), number_grouped(facts.leasable_nodes, all_text),
+                 number_grouped(health->nodes_free, free_text), number_grouped(all, all_text),
                  number_grouped(health->leases_out, out_text), health->leases_out == 1 ? "" : "s");
     times_span_text(health->lease_ms, lease_text);
     findings_add(findings, FINDING_OK, "lease", NULL, "a lease lasts %s", lease_text);

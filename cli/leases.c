@@ -26,9 +26,13 @@ struct view {
     struct lease_rows leases;
 };
 
-/* 2026-01-01T00:00:00Z: a lease is no matter of milliseconds. */
+/* 2026-01-01T00:00:00Z: a lease is no matter of milliseconds. A dash for what is not known or never comes. */
 static void second_text(int64_t unix_ms, char text[static KZ_TIME_TEXT_SIZE])
 {
+    if (!unix_ms || unix_ms == INT64_MAX) {
+        strcpy(text, "-");
+        return;
+    }
     kz_time_text(unix_ms, text);
     char *dot = strchr(text, '.');
     if (dot)
@@ -44,8 +48,11 @@ static void print_json_row(struct output *out, const kz_lease_info *row, int64_t
     output_json(out, row->service);
     output_format(out, ",\"node\":%" PRIu32 ",\"holder\":", row->id);
     holder_json(out, row->holder);
-    output_format(out, ",\"since\":\"%s\",\"until\":\"%s\",\"left_ms\":%" PRId64, since, until,
-                  row->expired_ms > source_ms ? row->expired_ms - source_ms : 0);
+    if (row->created_ms)
+        output_format(out, ",\"since\":\"%s\"", since);
+    if (row->expired_ms != INT64_MAX)
+        output_format(out, ",\"until\":\"%s\",\"left_ms\":%" PRId64, until,
+                      row->expired_ms > source_ms ? row->expired_ms - source_ms : 0);
     if (row->fallback_expired_ms > row->expired_ms) {
         kz_time_text(row->fallback_expired_ms, twin);
         output_format(out, ",\"twin_until\":\"%s\"", twin);
@@ -70,12 +77,14 @@ static void print_row(struct output *out, const struct view *view, const kz_leas
     second_text(row->expired_ms, until);
     if (row->fallback_expired_ms > row->expired_ms)
         second_text(row->fallback_expired_ms, twin);
-    if (row->expired_ms > view->leases.source_ms)
+    if (row->expired_ms == INT64_MAX)
+        strcpy(left, "-");
+    else if (row->expired_ms > view->leases.source_ms)
         times_span_text(row->expired_ms - view->leases.source_ms, left);
     print_padded(out, row->service, service_width);
     output_format(out, "  %6" PRIu32 "  ", row->id);
     print_padded(out, holder, holder_width);
-    output_format(out, "  %s  %s  %8s  %s%s", since, until, left, twin, view->end);
+    output_format(out, "  %-20s  %-20s  %8s  %s%s", since, until, left, twin, view->end);
 }
 
 static void print_table(struct output *out, const struct view *view)
@@ -246,8 +255,8 @@ static const char help[] =
     "same\n"
     "place in the fallback half, which its holder may use when it cannot reach the table. Secrets are never shown.\n"
     "\n"
-    "      --from URL    a lease table: sqlite:/path/leases.db, redis://host/db, rediss://host/db; unless given, the\n"
-    "                    embedded default (see kazahana next)\n"
+    "      --from URL    a lease table: sqlite:/path/leases.db, redis://host/db, rediss://host/db; or TSID slots:\n"
+    "                    tsid+redis://host/db; unless given, the embedded default (see kazahana next)\n"
     "      --service S   of this service alone\n"
     "      --json        one object a line\n"
     "      --watch       again every second, until Ctrl-C; piped, with an empty line between\n"

@@ -133,11 +133,17 @@ typedef struct kz_layout kz_layout;
  *                                   kazahana serve, or several on one store, for many machines. ?token-file=/path,
  *                                   ?token=t or the variable KAZAHANA_TOKEN if it wants a token
  *     https://...                   the same with TLS; ?cacert=/path
+ *     tsid+redis://host[:port][/db] one of the 1,024 TSID slots sys:tsid:node:N in Redis, shared with programs that
+ *                                   take the same keys with SETNX. ?ttl=24h, ?refresh=12h, ?prefix=p. Redis must be
+ *                                   there at the start, unless ?dev=1 or the variable KAZAHANA_ALLOW_DEV=1 allows a
+ *                                   random node, which promises nothing. The layout is tsid unless given; no services,
+ *                                   no fallback
+ *     tsid+rediss://...             the same with TLS
  *     memory:                       one table for the process, which ends with it
  *
- * They also take ?service=name (instead of the option) and, except for http: and https:, ?lease=10min (100ms to 7d: how
- * long a lease lasts in a service that does not exist yet) and ?amnesia=quarantine (a table that is made anew grants
- * nothing for four leases' time, so that all that was forgotten has ended). The others:
+ * Lease tables also take ?service=name (instead of the option) and, except for http: and https:, ?lease=10min (100ms to
+ * 7d: how long a lease lasts in a service that does not exist yet) and ?amnesia=quarantine (a table that is made anew
+ * grants nothing for four leases' time, so that all that was forgotten has ended). The others:
  *
  *     static:7                      node 7, for ever; nobody else may use that number
  *     static:7?state=/path/file     the same, and a restart after the clock was set back cannot repeat an ID
@@ -155,7 +161,8 @@ typedef struct kz_layout kz_layout;
  * KZ_MISMATCH            the service has another layout than the option: leave the option out, or use another service
  * KZ_STORE               the file or the server can be reached, but not used as a lease table: damaged, not allowed, no
  *                        password, older than what was seen before. Asking again does not help; the message does
- * KZ_UNAVAILABLE         a table that has to be looked at first is locked by others for too long: try again
+ * KZ_UNAVAILABLE         a table that has to be looked at first is locked by others for too long, or Redis is not there
+ *                        to give a TSID slot: try again
  * KZ_IN_USE              this process has a generator on that fixed node and layout, or some process has locked the
  *                        state file
  * KZ_STATE               the state file is damaged, belongs to another node or layout, or cannot be written
@@ -301,6 +308,7 @@ typedef struct kz_stats {
     int64_t lease_age_ms;       /* of the oldest lease in use; 0 without one */
     kz_id last;                 /* the last ID that may have been given; 0 before the first */
     int64_t window_end_unix_ms; /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
+    bool unfenced;              /* IDs minted now promise nothing: fallback = any without a lease, or TSID dev mode */
 } kz_stats;
 
 /* Call it before kz_stats_get. */
@@ -539,7 +547,9 @@ typedef struct kz_lease_info {
     char service[KZ_SERVICE_SIZE];
     char holder[KZ_HOLDER_SIZE];
     uint32_t id;
-    int64_t created_ms, expired_ms, fallback_expired_ms;
+    int64_t created_ms; /* 0: not known */
+    int64_t expired_ms; /* INT64_MAX: it has no end */
+    int64_t fallback_expired_ms;
 } kz_lease_info;
 
 /* Called for each line; false ends the listing. */
@@ -671,10 +681,10 @@ KZ_API void kz_source_close(kz_source *source);
  *   ends in kz_close. Minting threads never wait for it while there is a point to give. kz_options, kz_stats, layouts,
  *   texts and keys are plain values: share them for reading.
  * fork. A child's copy of a generator holds nothing; this is noticed without a system call for each ID, whatever made
- *   the child (fork, clone without CLONE_VM), and needs Linux 4.14. With sqlite:, redis: and rediss: the child's next
- *   call takes a lease of its own, with a keeper of its own: kz_next waits for it, kz_try_next gives KZ_AGAIN until it
- *   is there. With static:, env:, standalone: and memory: it gives KZ_FORKED: open a generator in the child, with
- *   another node. A memory: table of the child's knows nothing of its parent's, so the two may repeat each other.
+ *   the child (fork, clone without CLONE_VM), and needs Linux 4.14. With sqlite:, redis: and tsid+redis: the child's
+ *   next call takes a lease of its own, with a keeper of its own: kz_next waits for it, kz_try_next gives KZ_AGAIN
+ *   until it is there. With static:, env:, standalone: and memory: it gives KZ_FORKED: open a generator in the child,
+ *   with another node. A memory: table of the child's knows nothing of its parent's, so the two may repeat each other.
  *   kz_close in a child that has not minted frees memory and touches nothing of the parent's. sqlite: uses
  *   pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again by itself. A
  *   process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice a fork.

@@ -35,6 +35,9 @@ static void examined(store_job *job)
     bool generator_up = generator_works(q->app->gen, &stats);
     int64_t off_ms = store_up ? job->health.source_ms - wall_ms() : 0;
     bool up = store_up && generator_up;
+    char window_end[24] = "null"; /* no end */
+    if (stats.window_end_unix_ms != INT64_MAX)
+        snprintf(window_end, sizeof window_end, "%" PRId64, stats.window_end_unix_ms);
     http_reply_status(reply, up ? 200 : 503);
     http_reply_printf(reply, "{\"status\":\"%s\",\"components\":{\"store\":{\"status\":\"%s\"", up ? "UP" : "DOWN",
                       store_up ? "UP" : "DOWN");
@@ -54,10 +57,13 @@ static void examined(store_job *job)
     http_reply_printf(reply,
                       "},\"clock\":{\"status\":\"%s\",\"storeAheadMs\":%" PRId64 ",\"stepsBack\":%" PRIu64
                       ",\"largestStepBackMs\":%" PRId64 "},\"generator\":{\"status\":\"%s\",\"leases\":%" PRIu64
-                      ",\"acquireFailures\":%" PRIu64 "}}}",
+                      ",\"acquireFailures\":%" PRIu64 ",\"windowEndMs\":%s,\"unfenced\":%s}}}",
                       off_ms > 2000 || off_ms < -2000 ? "WARN" : "UP", off_ms, stats.clock_backward,
-                      stats.clock_backward_max_ms, generator_up ? "UP" : "DOWN", stats.leases,
-                      stats.acquire_failures_now);
+                      stats.clock_backward_max_ms,
+                      !generator_up    ? "DOWN"
+                      : stats.unfenced ? "WARN"
+                                       : "UP",
+                      stats.leases, stats.acquire_failures_now, window_end, stats.unfenced ? "true" : "false");
     http_reply_send(reply);
     free(q);
     store_job_free(job);

@@ -187,7 +187,7 @@ static kz_status open_either(void **out, const char *url, const kz_source_option
         tsid_close(source, false);
         return status;
     }
-    *facts = (kz_source_facts){.layout = source->layout, .throughput_per_ms = UINT32_C(1) << source->layout.seq_bits};
+    *facts = (kz_source_facts){.layout = source->layout, .throughput_per_ms = kz__tsid_throughput(&source->layout)};
     if (source->dev)
         facts->flags = KZ_SOURCE_WALL_CLOCK | KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED | KZ_SOURCE_UNFENCED;
     *out = source;

@@ -38,6 +38,12 @@ typedef struct kz__tsid {
 void kz__tsid_log(const kz__tsid *source, kz_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* IDs a millisecond of one node. */
+static inline uint32_t kz__tsid_throughput(const kz_layout *layout)
+{
+    return layout->seq_bits < 32 ? UINT32_C(1) << layout->seq_bits : UINT32_MAX;
+}
+
 /* "<prefix>sys:tsid:floor", the key that every script starts from. */
 void kz__tsid_floor_key(const kz__tsid *source, char key[static KZ__TSID_KEY]);
 

@@ -234,7 +234,7 @@ kz_status kz__tsid_acquire(void *self, const kz_acquire *request, kz_grant *gran
 {
     kz__tsid *source = self;
     const char *holder = request->holder ? request->holder : "";
-    uint32_t most = UINT32_C(1) << source->layout.seq_bits;
+    uint32_t most = kz__tsid_throughput(&source->layout);
     if (request->throughput_per_ms < 1 || request->throughput_per_ms > most)
         return kz__fail(err, KZ_INVALID, "a throughput of %" PRIu32 " per ms: a TSID node gives 1 to %" PRIu32,
                         request->throughput_per_ms, most);
@@ -280,12 +280,17 @@ kz_status kz__tsid_now(void *self, int64_t *source_ms, uint64_t *generation, kz_
 
 /* --------------------------------------------------------------------------------------------------- giving back */
 
-/* The token that the slot's key holds, if the release is signed with it. */
+/* The token that the release is signed with: that of the slot we know of, or else of whoever has the node. */
 static kz_status find_token(kz__tsid *source, const kz_release *release, char token[static KZ__TSID_TOKEN],
                             kz_error *err)
 {
     char key[KZ__TSID_KEY];
     redisReply *reply = NULL;
+    const kz__tsid_slot *slot = source->has_slot ? &source->slot : NULL;
+    if (slot && slot->node == release->id && kz__release_signed_with(release, slot->token)) {
+        strcpy(token, slot->token);
+        return KZ_OK;
+    }
     snprintf(key, sizeof key, "%ssys:tsid:node:%" PRIu32, source->prefix, release->id);
     kz_status status =
         kz__redis_send(source->link, &(kz__redis_args){2, (const char *[]){"MGET", key}, NULL}, &reply, err);
@@ -322,7 +327,7 @@ kz_status kz__tsid_release(void *self, const kz_release *release, kz_error *err)
                           source->prefix, release->id);
     else if (!kz__redis_said(reply, "OK"))
         status = kz__redis_unexpected(source->link, "a release", reply, err);
-    else if (source->has_slot && strcmp(source->slot.token, token) == 0)
+    if (status != KZ_STORE && source->has_slot && strcmp(source->slot.token, token) == 0)
         source->has_slot = false;
     freeReplyObject(reply);
     return status;

@@ -315,6 +315,130 @@ static void a_lease_without_an_end_is_never_handed_over(void **state)
     assert_int_equal(d.task.until_boot_ms, KZ__NEVER_MS);
 }
 
+/* The source says when, whatever the window's length; still a little early for everybody else. */
+static void a_grant_can_say_when_the_next_is_asked_for(void **state)
+{
+    (void)state;
+    static kz_grant answer;
+    int64_t earliest = LEASE_MS, latest = 0;
+    for (uint64_t random = 0; random < 1024; random++) {
+        desk d;
+        begin(&d, 256, 256);
+        assert_int_equal(plan(&d), KZ__ACQUIRE);
+        answer = (kz_grant){.source_ms = d.now_ms, .renew_after_ms = 60000, .count = 1};
+        answer.leases[0] = make_lease(&d, true);
+        kz__keeper_granted(&d.keeper, &answer, d.boot_ms, d.now_ms, random);
+        int64_t after_ms = rest_used(&d, 0);
+        assert_int_equal(d.task.deed, KZ__ACQUIRE);
+        earliest = after_ms < earliest ? after_ms : earliest;
+        latest = after_ms > latest ? after_ms : latest;
+    }
+    assert_int_equal(latest, 60000);
+    assert_in_range(earliest, 57000, 57100);
+}
+
+static void an_acquire_names_the_lease_it_succeeds(void **state)
+{
+    (void)state;
+    desk d;
+    begin(&d, 256, 4096);
+    assert_int_equal(plan(&d), KZ__ACQUIRE);
+    assert_false(d.task.succeeds);
+    assert_ok(grant(&d, 1, false));
+    /* More is asked for, which succeeds nothing. */
+    d.keeper.exhausted = true;
+    assert_int_equal(plan(&d), KZ__ACQUIRE);
+    assert_false(d.task.succeeds);
+    fail_with(&d, KZ_NO_FREE_NODE);
+    pass(&d, LEASE_MS * 9 / 10);
+    assert_int_equal(plan(&d), KZ__ACQUIRE);
+    assert_true(d.task.succeeds);
+    assert_int_equal(d.task.lease.id, 0);
+    assert_ok(grant(&d, 1, false));
+    d.keeper.needed = true;
+    assert_int_equal(plan(&d), KZ__ACQUIRE);
+    assert_true(d.task.succeeds);
+    assert_int_equal(d.task.lease.id, 1);
+}
+
+/* As TSID slots and fixed nodes with a mark do. */
+static void a_lease_on_the_same_block_and_secret_makes_the_old_one_longer(void **state)
+{
+    (void)state;
+    static kz_grant answer;
+    desk d;
+    begin_held(&d, 256, 256, false);
+    kz_lease first = d.held[0].lease;
+    for (int i = 0; i < 5; i++) {
+        rest_used(&d, 0);
+        assert_int_equal(d.task.deed, KZ__ACQUIRE);
+        answer = (kz_grant){.source_ms = d.now_ms, .count = 1};
+        answer.leases[0] = first;
+        /* From the old end on, or all of it once more. */
+        answer.leases[0].created_ms = i % 2 ? first.created_ms : d.held[0].lease.expired_ms;
+        answer.leases[0].expired_ms = d.now_ms + LEASE_MS;
+        kz__keeper_granted(&d.keeper, &answer, d.boot_ms, d.now_ms, 0);
+        assert_int_equal(d.keeper.held_count, 1);
+        assert_int_equal(d.held[0].lease.created_ms, first.created_ms);
+        assert_int_equal(d.held[0].lease.expired_ms, d.now_ms + LEASE_MS);
+        assert_false(d.held[0].superseded);
+        assert_int_equal(kz__keeper_throughput(&d.keeper), 256);
+    }
+    /* Given back once. */
+    d.keeper.closing = true;
+    assert_int_equal(plan(&d), KZ__RELEASE);
+    kz__keeper_finished(&d.keeper, d.boot_ms);
+    assert_int_equal(plan(&d), KZ__STOP);
+
+    /* Not another node, another secret, one with a twin, or one after a gap. */
+    for (int i = 0; i < 4; i++) {
+        begin_held(&d, 256, 256, false);
+        d.keeper.needed = true;
+        assert_int_equal(plan(&d), KZ__ACQUIRE);
+        answer = (kz_grant){.source_ms = d.now_ms, .count = 1};
+        kz_lease *next = &answer.leases[0];
+        *next = d.held[0].lease;
+        next->created_ms = next->expired_ms + (i == 3);
+        next->expired_ms += LEASE_MS;
+        next->id += i == 0;
+        strcpy(next->secret, i == 1 ? "another" : "");
+        next->fallback_expired_ms += i == 2;
+        kz__keeper_granted(&d.keeper, &answer, d.boot_ms, d.now_ms, 0);
+        assert_int_equal(d.keeper.held_count, 2);
+        assert_true(d.held[0].superseded);
+    }
+}
+
+static void what_was_lost_is_dropped_and_another_asked_for_at_once(void **state)
+{
+    (void)state;
+    desk d;
+    begin_held(&d, 512, 512, true);
+    d.keeper.sync_every_ms = 30000;
+    d.keeper.sync_boot_ms = d.boot_ms + 30000;
+    pass(&d, 30000);
+    assert_int_equal(plan(&d), KZ__SYNC);
+    kz__keeper_lost(&d.keeper, d.boot_ms);
+    assert_int_equal(d.keeper.held_count, 0);
+    assert_int_equal(plan(&d), KZ__ACQUIRE);
+    assert_false(d.task.succeeds);
+    assert_int_equal(d.task.throughput, 512);
+    assert_ok(grant(&d, 2, true));
+    assert_int_equal(plan(&d), KZ__REST);
+    /* A repetition is none any more: it was about what is lost. */
+    d.keeper.needed = true;
+    assert_int_equal(plan(&d), KZ__ACQUIRE);
+    uint8_t before[KZ_REQUEST_ID_SIZE];
+    memcpy(before, d.keeper.request_id, sizeof before);
+    fail_with(&d, KZ_UNAVAILABLE);
+    rest_used(&d, 0);
+    assert_int_equal(d.task.deed, KZ__ACQUIRE);
+    assert_memory_equal(d.keeper.request_id, before, sizeof before);
+    kz__keeper_lost(&d.keeper, d.boot_ms);
+    assert_int_equal(plan(&d), KZ__ACQUIRE);
+    assert_memory_not_equal(d.keeper.request_id, before, sizeof before);
+}
+
 static void who_holds_nothing_does_not_wait_for_the_plan(void **state)
 {
     (void)state;
@@ -668,6 +792,10 @@ int main(void)
         cmocka_unit_test(of_old_leases_only_those_with_a_twin_are_given_back),
         cmocka_unit_test(without_a_successor_an_ended_lease_stays_for_its_twin),
         cmocka_unit_test(a_lease_without_an_end_is_never_handed_over),
+        cmocka_unit_test(a_grant_can_say_when_the_next_is_asked_for),
+        cmocka_unit_test(an_acquire_names_the_lease_it_succeeds),
+        cmocka_unit_test(a_lease_on_the_same_block_and_secret_makes_the_old_one_longer),
+        cmocka_unit_test(what_was_lost_is_dropped_and_another_asked_for_at_once),
         cmocka_unit_test(who_holds_nothing_does_not_wait_for_the_plan),
         cmocka_unit_test(the_time_is_asked_for_in_between),
         cmocka_unit_test(widening_doubles_what_is_held_up_to_the_maximum),

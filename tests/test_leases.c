@@ -2,6 +2,9 @@
  * its mind, and when processes fork. The source `scripted:` answers as the test says. */
 #include "tests/test.h"
 
+#include "lib/generator.h"
+#include "tests/virtual_clock.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -29,6 +32,7 @@ typedef enum answer {
     GRANT,
     REFUSE,
     SILENCE,
+    LOSE, /* once, then grants again */
     OTHER_EPOCH,
     OTHER_TIME,
     OTHER_SUM,
@@ -147,6 +151,9 @@ static kz_status scripted_acquire(void *source, const kz_acquire *request, kz_gr
         return told(err, KZ_NO_FREE_NODE, "the script has no node free");
     case SILENCE:
         return told(err, KZ_UNAVAILABLE, "the script says nothing");
+    case LOSE:
+        scripted->answer = GRANT;
+        return told(err, KZ_LOST, "the script lost it");
     case NO_LEASES:
         *grant = (kz_grant){.source_ms = wall_ms(), .generation = scripted->generation++};
         return KZ_OK;
@@ -503,6 +510,78 @@ static void with_any_fallback_it_goes_on_unfenced_after_the_twin_and_comes_back(
     assert_contains(log_text, "unfenced IDs are allowed");
     kz_close(gen);
     free(all.at);
+}
+
+static void a_lease_that_is_lost_is_replaced_at_once(void **state)
+{
+    (void)state;
+    script_reset(400);
+    kz_options options = brisk(KZ_FALLBACK_FENCED);
+    kz_generator *gen = open_with("scripted:", &options);
+    ids all = {0};
+    mint_for(gen, 50, &all);
+    /* At the next handover. */
+    scripted->answer = LOSE;
+    while (scripted->answer == LOSE)
+        mint_for(gen, 10, &all);
+    mint_for(gen, 100, &all);
+    kz_stats stats = stats_of(gen);
+    assert_int_equal(stats.acquire_failures, 0);
+    assert_int_equal(stats.leases, 1);
+    assert_increasing(&all);
+    assert_contains(log_text, "the script lost it; nothing more is minted from what was held");
+    kz_close(gen);
+    /* All but the one that was lost are given back. */
+    assert_int_equal(scripted->releases, scripted->acquires - 2);
+    free(all.at);
+}
+
+/* Step by step, without a thread: the light sync says that the lease is lost. */
+static void what_a_sync_finds_lost_gives_no_id_any_more(void **state)
+{
+    (void)state;
+    virtual_clock v;
+    virtual_begin(&v, VIRTUAL_EPOCH_MS + 5000);
+    kz_options options = brisk(KZ_FALLBACK_FENCED);
+    options.use_clock = &v.clock;
+    kz_source_facts facts = {.layout = *kz_layout_preset(0), .flags = KZ_SOURCE_SAME_HOST};
+    kz_generator *gen;
+    kz_error err = {0};
+    kz__errand errand;
+    static kz_grant grant;
+    script_reset(600000);
+    assert_ok(kz__generator_new(&gen, &options, &facts, &err));
+    kz__keeping_plan(gen, &errand);
+    assert_int_equal(errand.task.deed, KZ__ACQUIRE);
+    assert_null(errand.acquire.holds);
+    grant = (kz_grant){.source_ms = VIRTUAL_EPOCH_MS + 5000, .count = 1};
+    grant.leases[0] = scripted_lease(grant.source_ms);
+    assert_ok(kz__keeping_done(gen, &errand, KZ_OK, &grant, &err));
+    kz_id before, after;
+    assert_ok(kz_mint(gen, &before, 1, 0, &err));
+
+    virtual_advance(&v, 30000 * VIRTUAL_MS);
+    kz__keeping_plan(gen, &errand);
+    assert_int_equal(errand.task.deed, KZ__SYNC);
+    assert_ok(kz_mint(gen, &before, 1, 0, &err));
+    told(&err, KZ_LOST, "lost");
+    assert_status(kz__keeping_done(gen, &errand, KZ_LOST, NULL, &err), KZ_LOST);
+    assert_status(kz_mint(gen, &after, 1, 0, &err), KZ_AGAIN);
+    kz__keeping_plan(gen, &errand);
+    assert_int_equal(errand.task.deed, KZ__ACQUIRE);
+    assert_null(errand.acquire.holds);
+
+    /* The same place again, by chance: not one ID of it twice. */
+    grant.source_ms = VIRTUAL_EPOCH_MS + 35000;
+    assert_ok(kz__keeping_done(gen, &errand, KZ_OK, &grant, &err));
+    assert_ok(kz_mint(gen, &after, 1, 0, &err));
+    assert_true(after > before);
+    gen->hot->keeper.needed = true;
+    kz__keeping_plan(gen, &errand);
+    assert_int_equal(errand.task.deed, KZ__ACQUIRE);
+    assert_int_equal(errand.acquire.holds->id, grant.leases[0].id);
+    assert_string_equal(errand.acquire.holds->secret, "scripted");
+    kz_close(gen);
 }
 
 static void opening_fails_without_a_first_lease_in_time(void **state)
@@ -1090,6 +1169,8 @@ int main(void)
         cmocka_unit_test(without_fallback_it_stops_at_the_window_s_end_and_says_why),
         cmocka_unit_test(a_fenced_generator_stops_when_its_twin_has_ended),
         cmocka_unit_test(with_any_fallback_it_goes_on_unfenced_after_the_twin_and_comes_back),
+        cmocka_unit_test(a_lease_that_is_lost_is_replaced_at_once),
+        cmocka_unit_test(what_a_sync_finds_lost_gives_no_id_any_more),
         cmocka_unit_test(opening_fails_without_a_first_lease_in_time),
         cmocka_unit_test(opening_waits_for_a_source_that_comes_back_in_time),
         cmocka_unit_test(with_any_fallback_it_opens_without_a_source),

@@ -1,4 +1,4 @@
-/* A server that answers nonsense: the lease table in Redis believes none of it, and says so. */
+/* A server that answers nonsense: the lease table in Redis believes none of it, and says so. Nor do the TSID slots. */
 #include "tests/redis_table.h"
 
 #include <arpa/inet.h>
@@ -70,13 +70,36 @@ static void liar_stop(liar *l)
 #define INFO "$17\r\ncluster_enabled:0\r\n"
 #define NONE "*2\r\n$4\r\nNONE\r\n$1\r\n5\r\n"
 
+typedef struct story {
+    const char *replies[4];
+    kz_status status;
+} story;
+
+/* Opens the source and acquires: one of the two must fail as the story says. */
+static void tell(const char *scheme, const story *stories, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        liar l;
+        redis_table table;
+        char url[64];
+        liar_start(&l, stories[i].replies);
+        snprintf(url, sizeof url, "%s://127.0.0.1:%d", scheme, l.port);
+        kz_status status = table_try(&table, url, "default", NULL, 150);
+        if (status == KZ_OK) {
+            status = table_acquire(&table, 1);
+            table_close(&table);
+        }
+        if (status != stories[i].status)
+            fail_msg("%s, case %zu gave %s (%s)", scheme, i, kz_status_name(status), table.err.message);
+        assert_true(*table.err.message);
+        liar_stop(&l);
+    }
+}
+
 static void nonsense_is_a_store_that_cannot_be_used(void **state)
 {
     (void)state;
-    static const struct {
-        const char *replies[4];
-        kz_status status;
-    } cases[] = {
+    static const story cases[] = {
         {{"HTTP/1.1 400 Bad Request\r\n\r\n"}, KZ_STORE},
         {{":5\r\n"}, KZ_STORE},
         {{"-ERR go away\r\n"}, KZ_STORE},
@@ -101,26 +124,36 @@ static void nonsense_is_a_store_that_cannot_be_used(void **state)
         {{INFO, NONE, "*7\r\n$2\r\nOK\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$2\r\n41\r\n$1\r\n1\r\n"},
          KZ_STORE},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        liar l;
-        redis_table table;
-        char url[64];
-        liar_start(&l, cases[i].replies);
-        snprintf(url, sizeof url, "redis://127.0.0.1:%d", l.port);
-        kz_status status = table_try(&table, url, "default", NULL, 150);
-        if (status == KZ_OK) {
-            status = table_acquire(&table, 1);
-            table_close(&table);
-        }
-        if (status != cases[i].status)
-            fail_msg("case %zu gave %s (%s)", i, kz_status_name(status), table.err.message);
-        assert_true(*table.err.message);
-        liar_stop(&l);
-    }
+    tell("redis", cases, sizeof cases / sizeof cases[0]);
+}
+
+#define CLAIM(now, node, start, end) "*5\r\n$2\r\nOK\r\n$" now "\r\n$" node "\r\n$" start "\r\n$" end "\r\n"
+
+static void nonsense_gives_no_tsid_slot(void **state)
+{
+    (void)state;
+    static const story cases[] = {
+        {{"HTTP/1.1 400 Bad Request\r\n\r\n"}, KZ_STORE},
+        {{"-LOADING Redis is loading the dataset in memory\r\n"}, KZ_UNAVAILABLE},
+        {{INFO, ":1\r\n"}, KZ_STORE},
+        {{INFO, "*-1\r\n"}, KZ_STORE},
+        {{INFO, "*1\r\n$2\r\nOK\r\n"}, KZ_STORE},
+        {{INFO, "*2\r\n$4\r\nFULL\r\n$4\r\n1025\r\n"}, KZ_STORE},
+        {{INFO, "*2\r\n$4\r\nFULL\r\n$1\r\n3\r\n"}, KZ_NO_FREE_NODE},
+        {{INFO, "-ERR user_script: KZDAMAGED floor\r\n"}, KZ_STORE},
+        {{INFO, "-NOSCRIPT No matching script\r\n", "+OK\r\n"}, KZ_STORE},
+        {{INFO, CLAIM("3\r\n100", "4\r\n1024", "3\r\n101", "3\r\n900")}, KZ_STORE},
+        {{INFO, CLAIM("3\r\n100", "2\r\n-1", "3\r\n101", "3\r\n900")}, KZ_STORE},
+        {{INFO, CLAIM("3\r\n100", "1\r\n7", "3\r\n901", "3\r\n900")}, KZ_STORE},
+        {{INFO, CLAIM("1\r\nx", "1\r\n7", "3\r\n101", "3\r\n900")}, KZ_STORE},
+        {{INFO, CLAIM("3\r\n100", "1\r\n7", "3\r\n101", "19\r\n9223372036854775807")}, KZ_STORE},
+    };
+    tell("tsid+redis", cases, sizeof cases / sizeof cases[0]);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nonsense_is_a_store_that_cannot_be_used)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nonsense_is_a_store_that_cannot_be_used),
+                                       cmocka_unit_test(nonsense_gives_no_tsid_slot)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

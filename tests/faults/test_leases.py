@@ -92,7 +92,9 @@ class Process:
             return file.read()
 
 
-class Faults(unittest.TestCase):
+class Fleet(unittest.TestCase):
+    """Processes that mint side by side, and what must hold for them."""
+
     maxDiff = 2000
 
     def setUp(self):
@@ -166,6 +168,9 @@ class Faults(unittest.TestCase):
             seen.update(ids)
         self.assertEqual(len(seen), total, "%d equal IDs" % (total - len(seen)))
         return total
+
+
+class Faults(Fleet):
 
     # ------------------------------------------------------------------------------------------ many at once
 
