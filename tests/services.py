@@ -22,11 +22,23 @@ import urllib.request
 
 LOOPBACK = "127.0.0.1"
 
+# Whoever was started in the background may ignore signals, and what it starts would inherit that.
+for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return probe.getsockname()[1]
+    """Below those that the kernel gives to outgoing connections, so that none of them takes it before it is used, or
+    while a server is down."""
+    while True:
+        port = random.randrange(10000, 32768)
+        with socket.socket() as probe:
+            try:
+                probe.bind((LOOPBACK, port))
+                return port
+            except OSError:
+                continue
 
 
 class Service:
@@ -36,9 +48,9 @@ class Service:
     patience_s = 60
 
     def __init__(self, folder, name=None):
-        self.folder = os.path.join(folder, name or type(self).__name__.lower())
-        os.makedirs(self.folder)
         self.port = free_port()
+        self.folder = os.path.join(folder, name or f"{type(self).__name__.lower()}-{self.port}")
+        os.makedirs(self.folder)
         self.process = None
 
     @classmethod
@@ -201,7 +213,7 @@ class Posts(Service):
 
     @classmethod
     def missing(cls):
-        return None if os.access(cls.program, os.X_OK) else f"{cls.program} is not built: libmicrohttpd or libpq is missing"
+        return None if os.access(cls.program, os.X_OK) else f"{cls.program} is not built (make posts)"
 
     def command(self):
         return [self.program, *self.flags]
