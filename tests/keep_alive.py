@@ -28,7 +28,7 @@ class Connection:
         self.socket.sendall(data)
 
     def ask(self, method, path, body=None, headers=""):
-        """(status, headers with names in lower case, text). OSError if there is no answer; the next call connects anew."""
+        """(status, headers with names in lower case, text). OSError: no answer; the next call connects anew."""
         data = (body or "").encode()
         length = f"Content-Length: {len(data)}\r\n" if body is not None else ""
         try:

@@ -234,7 +234,7 @@ class Posts(Service):
 
     @classmethod
     def missing(cls):
-        return None if os.access(cls.program, os.X_OK) else f"{cls.program} is not built: libmicrohttpd or libpq is missing"
+        return None if os.access(cls.program, os.X_OK) else f"{cls.program} is not built (make posts)"
 
     def command(self):
         return [self.program, *self.flags]

@@ -126,7 +126,7 @@ json_t *node_health(node *n, bool *up)
         json_object_set_new(health, "leaseAgeMs", json_integer(stats.lease_age_ms));
         json_object_set_new(health, "acquireFailures", json_integer((json_int_t)stats.acquire_failures_now));
         /* A random node, or none: others may be making the same IDs. */
-        json_object_set_new(health, "devMode", json_boolean(stats.ids_unfenced));
+        json_object_set_new(health, "devMode", json_boolean(stats.unfenced));
     }
     pthread_mutex_lock(&n->lock);
     if (*n->last_error) {

@@ -217,7 +217,8 @@ class Kubernetes(unittest.TestCase):
     def test_probes_ask_for_health(self):
         paths = {kind: self.container[kind]["httpGet"]["path"]
                  for kind in ("startupProbe", "readinessProbe", "livenessProbe")}
-        self.assertEqual(paths, {"startupProbe": "/health", "readinessProbe": "/health", "livenessProbe": "/health/live"})
+        self.assertEqual(paths, {"startupProbe": "/health", "readinessProbe": "/health",
+                                 "livenessProbe": "/health/live"})
         ports = {port["name"]: port["containerPort"] for port in self.container["ports"]}
         environment = {one["name"]: one.get("value") for one in self.container["env"]}
         self.assertTrue(environment["LISTEN"].endswith(f":{ports['http']}"))
@@ -234,7 +235,8 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
             for container in pod["containers"]:
                 self.assertEqual(container["securityContext"], {
-                    "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}})
+                    "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]}})
                 self.assertIn("memory", container["resources"]["limits"])
                 self.assertIn("cpu", container["resources"]["requests"])
 
@@ -259,7 +261,8 @@ class Kubernetes(unittest.TestCase):
 
     def test_images_are_those_of_compose(self):
         here = {thing["spec"]["template"]["spec"]["containers"][0]["image"] for thing in self.deployments}
-        there = {service["image"] for name, service in yaml.safe_load(read(COMPOSE))["services"].items() if name != "nginx"}
+        services = yaml.safe_load(read(COMPOSE))["services"]
+        there = {service["image"] for name, service in services.items() if name != "nginx"}
         self.assertEqual(here, there)
         version = re.search(r"version: '([0-9.]+)'", read(os.path.join(ROOT, "meson.build")))[1]
         self.assertIn(f"kazahana-posts:{version}", here)

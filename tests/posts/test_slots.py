@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""examples/posts on the TSID slots of a real Redis: how an instance gets its node, keeps it, loses it and gives it back.
+"""examples/posts on the TSID slots of a real Redis: how an instance gets its node, keeps it and gives it back.
 
     POSTS=build/examples/posts/posts tests/posts/test_slots.py
 """
@@ -76,9 +76,9 @@ class Slots(unittest.TestCase):
 
     def test_an_instance_that_cannot_serve_takes_no_slot(self):
         taken = self.start("taken")
-        result = subprocess.run([Posts.program, "--database", f"postgresql://postgres@{LOOPBACK}:{free_port()}/postgres",
-                                 "--source", self.source, "--database-wait", "0"], capture_output=True, check=False,
-                                timeout=PATIENCE_S)
+        nowhere = f"postgresql://postgres@{LOOPBACK}:{free_port()}/postgres"
+        result = subprocess.run([Posts.program, "--database", nowhere, "--source", self.source, "--database-wait", "0"],
+                                capture_output=True, check=False, timeout=PATIENCE_S)
         self.assertEqual(result.returncode, 1)
         result = subprocess.run([Posts.program, "--database", postgres.url, "--source", self.source, "--listen",
                                  f"{LOOPBACK}:{taken.port}"], capture_output=True, check=False, timeout=PATIENCE_S)
