@@ -108,7 +108,7 @@ http_outcome problem_of(http_reply *reply, kz_status status, const char *detail)
 
 /* ---------------------------------------------------------------------------------------------------------- query */
 
-static int hex_value(char c)
+int hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
@@ -119,8 +119,8 @@ static bool decode(http_text text, char *value, size_t size)
     for (size_t i = 0; i < text.length; i++) {
         char c = text.at[i] == '+' ? ' ' : text.at[i];
         if (c == '%') {
-            int high = i + 2 < text.length ? hex_value(text.at[i + 1]) : -1;
-            int low = high < 0 ? -1 : hex_value(text.at[i + 2]);
+            int high = i + 2 < text.length ? hex_digit(text.at[i + 1]) : -1;
+            int low = high < 0 ? -1 : hex_digit(text.at[i + 2]);
             if (low < 0 || high + low == 0)
                 return false;
             c = (char)(high << 4 | low);

@@ -74,6 +74,8 @@ http_outcome problem(http_reply *reply, int status, const char *title, const cha
 http_outcome problem_of(http_reply *reply, kz_status status, const char *detail);
 /* The value of a query parameter, percent signs decoded; false if it is not there or too long. */
 bool query_value(const http_request *request, const char *name, char *value, size_t size);
+/* -1: it is none. */
+int hex_digit(char c);
 /* A text as a JSON string with its quotes. */
 void write_json_text(http_reply *reply, const char *text);
 
@@ -86,6 +88,8 @@ minter *minter_start(kz_generator *gen, int64_t timeout_ms);
 void minter_stop(minter *m);
 
 /* leases.c */
+/* Gives the store a job (NULL: out of memory) with this app and this reply in it; `done` sends the reply. */
+http_outcome submit(call *c, store_job *job, void (*done)(store_job *));
 http_outcome post_lease(call *c);
 http_outcome delete_lease(call *c);
 http_outcome get_leases(call *c);

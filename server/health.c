@@ -2,14 +2,7 @@
 #include "server/app.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
-
-typedef struct question {
-    app *app;
-    http_reply *reply;
-} question;
 
 static int64_t wall_ms(void)
 {
@@ -28,11 +21,11 @@ static bool generator_works(kz_generator *gen, kz_stats *stats)
 
 static void examined(store_job *job)
 {
-    question *q = job->arg;
-    http_reply *reply = q->reply;
+    const app *a = job->app;
+    http_reply *reply = job->reply;
     kz_stats stats;
     bool store_up = job->status == KZ_OK;
-    bool generator_up = generator_works(q->app->gen, &stats);
+    bool generator_up = generator_works(a->gen, &stats);
     int64_t off_ms = store_up ? job->health.source_ms - wall_ms() : 0;
     bool up = store_up && generator_up;
     char window_end[24] = "null"; /* no end */
@@ -65,26 +58,12 @@ static void examined(store_job *job)
                                        : "UP",
                       stats.leases, stats.acquire_failures_now, window_end, stats.unfenced ? "true" : "false");
     http_reply_send(reply);
-    free(q);
     store_job_free(job);
 }
 
 http_outcome get_health(call *c)
 {
-    question *q = malloc(sizeof *q);
-    store_job *job = q ? store_job_new(STORE_HEALTH) : NULL;
-    if (!job) {
-        free(q);
-        return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
-    }
-    *q = (question){c->app, c->reply};
-    job->done = examined;
-    job->arg = q;
-    if (store_submit(c->app->store, job))
-        return HTTP_LATER;
-    free(q);
-    store_job_free(job);
-    return problem(c->reply, 503, "too many requests wait for the store", "try again in a moment");
+    return submit(c, store_job_new(STORE_HEALTH), examined);
 }
 
 http_outcome get_live(call *c)

@@ -10,12 +10,13 @@
 
 /* ------------------------------------------------------------------------------------------------------ submitting */
 
-static http_outcome submit(call *c, store_job *job, void (*done)(store_job *))
+http_outcome submit(call *c, store_job *job, void (*done)(store_job *))
 {
     if (!job)
         return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
     job->done = done;
-    job->arg = c->reply;
+    job->app = c->app;
+    job->reply = c->reply;
     if (store_submit(c->app->store, job))
         return HTTP_LATER;
     store_job_free(job);
@@ -51,7 +52,7 @@ static void write_lease(http_reply *reply, const kz_lease *l)
 
 static void acquired(store_job *job)
 {
-    http_reply *reply = job->arg;
+    http_reply *reply = job->reply;
     if (job->status) {
         problem_of(reply, job->status, job->err.message);
     } else {
@@ -69,11 +70,6 @@ static void acquired(store_job *job)
     }
     http_reply_send(reply);
     store_job_free(job);
-}
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
 /* 32 hex digits, or as a UUID is written. */
@@ -169,7 +165,7 @@ http_outcome post_lease(call *c)
 
 static void released(store_job *job)
 {
-    http_reply *reply = job->arg;
+    http_reply *reply = job->reply;
     if (job->status)
         problem_of(reply, job->status, job->err.message);
     else
@@ -233,7 +229,7 @@ static void write_info(http_reply *reply, const kz_lease_info *info)
 /* One line more than the page holds was asked for: if it came, there is a next page. */
 static void listed(store_job *job)
 {
-    http_reply *reply = job->arg;
+    http_reply *reply = job->reply;
     if (job->status) {
         problem_of(reply, job->status, job->err.message);
     } else {
@@ -293,7 +289,7 @@ http_outcome get_leases(call *c)
 
 static void told_time(store_job *job)
 {
-    http_reply *reply = job->arg;
+    http_reply *reply = job->reply;
     if (job->status)
         problem_of(reply, job->status, job->err.message);
     else

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -181,7 +180,7 @@ static void write_http(scrape *s)
 
 static void scraped(store_job *job)
 {
-    scrape *s = job->arg;
+    scrape *s = &(scrape){job->app, job->reply};
     http_reply_type(s->reply, "text/plain; version=0.0.4; charset=utf-8");
     if (job->status == KZ_OK)
         write_leases(s, job);
@@ -189,24 +188,10 @@ static void scraped(store_job *job)
     write_store(s, job->status == KZ_OK);
     write_http(s);
     http_reply_send(s->reply);
-    free(s);
     store_job_free(job);
 }
 
 http_outcome get_metrics(call *c)
 {
-    scrape *s = malloc(sizeof *s);
-    store_job *job = s ? store_job_new(STORE_LIST) : NULL;
-    if (!job) {
-        free(s);
-        return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
-    }
-    *s = (scrape){c->app, c->reply};
-    job->done = scraped;
-    job->arg = s;
-    if (store_submit(c->app->store, job))
-        return HTTP_LATER;
-    free(s);
-    store_job_free(job);
-    return problem(c->reply, 503, "too many requests wait for the store", "try again in a moment");
+    return submit(c, store_job_new(STORE_LIST), scraped);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,6 +75,26 @@ static int open_parts(app *a)
     return a->minter ? 0 : fail("minter", "no thread for those who wait for an ID");
 }
 
+#define OTHER_FILES 100 /* listeners, loops, the store and the log */
+
+/* The usual limit of 1,024 files is for programs that use select. */
+static void allow_files(unsigned connections)
+{
+    struct rlimit files;
+    rlim_t wanted = (rlim_t)connections + OTHER_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
+        return;
+    files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
+    char message[160];
+    if (setrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur == wanted)
+        return;
+    snprintf(message, sizeof message,
+             "%u connections need %llu open files, and %llu are allowed: raise the limit (LimitNOFILE, ulimit -n) or "
+             "lower connections",
+             connections, (unsigned long long)wanted, (unsigned long long)files.rlim_cur);
+    log_event(LOG_AT_WARNING, "limits", "message", message, NULL);
+}
+
 static int listen_for_requests(app *a)
 {
     const settings *s = a->settings;
@@ -81,6 +102,7 @@ static int listen_for_requests(app *a)
     uint16_t port;
     if (!settings_listen(s->listen, host, &port, message))
         return fail("listen", message);
+    allow_files(s->connections_max);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     a->loops = s->loops ? s->loops : cores > 0 ? (unsigned)cores : 1;
     a->counts = calloc(a->loops, sizeof *a->counts);
@@ -161,12 +183,15 @@ static void reload(app *a)
     reload_tokens(a);
     for (size_t i = 0; i < s->service_count; i++) {
         store_job *job = store_job_new(STORE_CONFIGURE);
-        if (!job)
-            break;
-        job->configure = s->services[i];
-        job->done = configured;
-        if (!store_submit(a->store, job))
+        if (job) {
+            job->configure = s->services[i];
+            job->done = configured;
+        }
+        if (!job || !store_submit(a->store, job)) {
             store_job_free(job);
+            log_event(LOG_AT_ERROR, "reload", "service", s->services[i].name, "message",
+                      "the store has too much to do: send SIGHUP again", NULL);
+        }
     }
     log_event(LOG_AT_INFO, "reloaded", NULL);
 }

@@ -165,7 +165,7 @@ static bool read_environment(settings *s, char message[static 512])
         int length = (int)(equals - *variable);
         /* These two are the library's. */
         if (strncmp(*variable, "KAZAHANA_ALLOW_DEV=", 19) == 0 || strncmp(*variable, "KAZAHANA_TOKEN=", 15) == 0)
-            continue; /* the tsid+redis: source reads it */
+            continue;
         const char *name = *variable + strlen(PREFIX);
         const settings_key *key = key_of_variable(name, (size_t)(equals - name));
         if (!key) {

@@ -96,31 +96,35 @@ static kz_status look(store *s, const char *service, uint32_t id, found *f, kz_e
  * ended is not listed, but may have a twin to give back: for that the default is tried first. */
 static kz_status release_somewhere(store *s, store_job *job)
 {
-    kz_error err;
-    found next, lease;
     job->release.service = "default";
     kz_status status = kz_source_release(s->source, &job->release, &job->err);
-    kz_status listed = look(s, "", 0, &next, &err);
-    while (!listed && next.any && (status == KZ_FORBIDDEN || status == KZ_NOT_FOUND)) {
-        char service[KZ_SERVICE_SIZE];
-        strcpy(service, next.line.service);
-        listed = look(s, service, job->release.id, &lease, &err);
-        if (!listed && lease.any && lease.line.id == job->release.id && strcmp(lease.line.service, service) == 0 &&
-            strcmp(service, "default") != 0) {
-            job->release.service = service;
-            kz_status other = kz_source_release(s->source, &job->release, &err);
-            /* A wrong signature says more than no such lease. */
-            if (other == KZ_OK || other == KZ_FORBIDDEN || status == KZ_NOT_FOUND) {
-                status = other;
-                job->err = err;
-            }
+    char service[KZ_SERVICE_SIZE] = "";
+    uint32_t from_id = 0;
+    while (status == KZ_FORBIDDEN || status == KZ_NOT_FOUND) {
+        kz_error err;
+        found next = {0}, lease = {0};
+        kz_status listed = look(s, service, from_id, &next, &err);
+        if (!listed && next.any)
+            listed = look(s, next.line.service, job->release.id, &lease, &err);
+        if (listed) {
+            job->err = err;
+            return listed;
         }
-        if (!listed)
-            listed = look(s, service, UINT32_MAX, &next, &err);
+        if (!next.any)
+            return status;
+        strcpy(service, next.line.service);
+        from_id = UINT32_MAX; /* the next service */
+        if (!lease.any || lease.line.id != job->release.id || strcmp(lease.line.service, service) != 0)
+            continue;
+        job->release.service = service;
+        kz_status other = kz_source_release(s->source, &job->release, &err);
+        /* A wrong signature says more than no such lease. */
+        if (other != KZ_NOT_FOUND) {
+            status = other;
+            job->err = err;
+        }
     }
-    if (listed)
-        job->err = err;
-    return listed ? listed : status;
+    return status;
 }
 
 static kz_status configure(store *s, const service_settings *service, kz_error *err)

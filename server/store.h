@@ -37,7 +37,7 @@ typedef struct store_job {
     size_t lease_count;
     int64_t waited_ns, took_ns;
     void (*done)(struct store_job *job);
-    void *arg;
+    void *app, *reply; /* the caller's */
     struct store_job *next;
 } store_job;
 

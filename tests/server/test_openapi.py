@@ -7,6 +7,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -469,6 +470,20 @@ class Settings(SettingsCase):
         self.assertEqual(server.log(), before)
         self.service("41-14-8@2026-01-01", "log_level = info\n")
         self.assertIn("event=reloaded", self.reload(server))
+
+    def test_it_may_open_as_many_files_as_it_has_connections(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        try:
+            good = self.serve("--connections", "500")
+            bad = self.serve("--connections", str(min(hard, 1000000)))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        limit = re.search(r"Max open files +(\d+)", read("/proc/%d/limits" % good.process.pid))
+        self.assertGreater(int(limit.group(1)), 500)
+        self.assertNotIn("event=limits", good.log())
+        if hard < 1000000:
+            self.assertRegex(bad.log(), r"level=warning event=limits .*%d are allowed" % hard)
 
     def check_config(self, text, *arguments):
         return subprocess.run(
