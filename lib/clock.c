@@ -7,6 +7,10 @@
 #include <cpuid.h>
 #endif
 
+#ifdef KZ_TEST_HOOKS
+uint64_t kz__ticks_told;
+#endif
+
 static int64_t wall_ns(void *ctx)
 {
     (void)ctx;

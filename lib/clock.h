@@ -20,7 +20,12 @@ typedef enum kz__tick_kind {
     KZ__TICKS_CPU,    /* the processor's counter */
     KZ__TICKS_CLOCK,  /* CLOCK_MONOTONIC, where the counter cannot be trusted */
     KZ__TICKS_COARSE, /* CLOCK_MONOTONIC_COARSE, good to one tick of the kernel */
+    KZ__TICKS_TOLD,   /* what a simulation says; only with KZ_TEST_HOOKS */
 } kz__tick_kind;
+
+#ifdef KZ_TEST_HOOKS
+extern uint64_t kz__ticks_told;
+#endif
 
 typedef struct kz__tick_rate {
     kz__tick_kind kind;
@@ -49,6 +54,10 @@ static inline uint64_t kz__ticks(kz__tick_kind kind)
 {
     if (kind == KZ__TICKS_COARSE)
         return kz__clock_ns(CLOCK_MONOTONIC_COARSE);
+#ifdef KZ_TEST_HOOKS
+    if (kind == KZ__TICKS_TOLD)
+        return kz__ticks_told;
+#endif
 #if defined(__x86_64__)
     if (kind == KZ__TICKS_CPU)
         return __rdtsc();

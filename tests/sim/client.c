@@ -38,8 +38,27 @@ static bool paused(const client *c)
 
 /* ------------------------------------------------------------------------------------------------------ minting */
 
+/* The quick way is open while the client's own counter says so. Half of the clients mint like the only thread of their
+ * process, half like one of many. */
+static void give_ticks(world *w, client *c)
+{
+    kz__hot *hot = c->gen->hot;
+    hot->ticks = KZ__TICKS_TOLD;
+    kz__tick_rate_init(&hot->rate, hot->ticks);
+    if (chance(w, 50))
+        atomic_store(&hot->owner, KZ__EVERYBODY);
+}
+
+static void tell_ticks(world *w, client *c)
+{
+    if (!has(w, FAULT_TICKS) || chance(w, 60))
+        c->ticks = (uint64_t)boot_ns(c);
+    kz__ticks_told = c->ticks;
+}
+
 static void mint_some(world *w, client *c)
 {
+    tell_ticks(w, c);
     for (int64_t n = between(w, 1, 12); n > 0; n--) {
         kz_id id;
         kz_error err;
@@ -149,6 +168,7 @@ static void bring_up(world *w, client *c)
         abort();
     c->gen->hot->random[0] = draw(w);
     c->gen->hot->random[1] = draw(w);
+    give_ticks(w, c);
     c->life++;
     c->last = 0;
     c->busy = false;
@@ -235,10 +255,13 @@ static void fork_client(world *w, client *parent)
     /* The first call in a child finds the generator dead and starts it anew. */
     kz_id id;
     kz_error err;
+    tell_ticks(w, child);
     if (kz_mint(child->gen, &id, 1, 0, &err) == KZ_OK)
         oracle_minted(w, child, id);
-    if (KZ__RULE(FORK))
+    if (KZ__RULE(FORK)) {
         mine->random[0] = draw(w), mine->random[1] = draw(w);
+        give_ticks(w, child);
+    }
     after(w, between(w, 0, 10 * MS), keep, child);
     after(w, between(w, 0, 10 * MS), mint, child);
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-const char *const fault_names[FAULTS] = {"drift", "pause", "network", "crash", "release",
-                                         "fork",  "step",  "restart", "outage"};
+const char *const fault_names[FAULTS] = {"drift", "pause", "network", "crash",  "release",
+                                         "fork",  "step",  "restart", "outage", "ticks"};
 
 struct event {
     int64_t at_ns;

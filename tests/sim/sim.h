@@ -26,6 +26,7 @@ typedef enum fault {
     FAULT_SERVER_STEP, /* the server's wall clock is set, either way */
     FAULT_RESTART,     /* the server restarts: what was not durable is gone */
     FAULT_OUTAGE,      /* the server does not answer for a while */
+    FAULT_TICKS,       /* the tick counter of a process stands still for a while */
     FAULTS
 } fault;
 
@@ -53,6 +54,7 @@ typedef struct client {
     double rate;       /* of its boot clock */
     int64_t offset_ns;
     int64_t paused_until_ns;
+    uint64_t ticks; /* as its counter shows them */
     unsigned life;
     kz__errand errand; /* under way */
     uint64_t errand_number;
