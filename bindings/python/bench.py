@@ -72,7 +72,8 @@ def main():
     for name, goal in GOALS.items():
         ratio = medians[name] / base
         missed |= ratio > goal
-        print(f"{name:<30}{medians[name]:8.1f} ns {ratio:6.2f} x   goal {goal} x: {'met' if ratio <= goal else 'MISSED'}")
+        verdict = "met" if ratio <= goal else "MISSED"
+        print(f"{name:<30}{medians[name]:8.1f} ns {ratio:6.2f} x   goal {goal} x: {verdict}")
     unique = len(set(ids)) == len(ids) and ids == sorted(ids)
     print(f"{len(ids)} IDs looked at: {'all different, in order' if unique else 'TWINS OR DISORDER'}")
     return 1 if missed or not unique else 0

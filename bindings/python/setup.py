@@ -1,4 +1,4 @@
-"""Builds kazahana._core: the binding in src/ and the whole of the C library in one extension, for every Python from 3.9.
+"""Builds kazahana._core: the binding in src/ and the C library in one extension, for every Python from 3.9 on.
 
 What belongs to the library is read from its own meson.build files: the source files, and for each kind of source that
 needs another library, the macro and the pkg-config packages. A kind whose packages are missing is left out, as Meson

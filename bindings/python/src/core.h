@@ -32,6 +32,8 @@ typedef struct kzpy_sink {
     _Atomic bool silent;
 } kzpy_sink;
 
+/* For a function of a level and a line; NULL and an exception. kzpy_open takes it over. */
+kzpy_sink *kzpy_sink_new(PyObject *callable);
 /* A kz_log_fn; `ctx` is a sink. */
 void kzpy_log(void *ctx, kz_log_level level, const char *message);
 /* No log line of any generator reaches Python from here on. */

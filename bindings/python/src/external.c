@@ -2,7 +2,8 @@
 #include "core.h"
 
 typedef struct external {
-    PyObject_HEAD kz_external_keys *keys; /* NULL: the mixer */
+    PyObject base;
+    kz_external_keys *keys; /* NULL: the mixer */
 } external;
 
 static PyObject *new_external(PyTypeObject *type, PyObject *args, PyObject *keywords)

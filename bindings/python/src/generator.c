@@ -5,20 +5,19 @@
  * between and close() from another thread is seen. */
 #include "core.h"
 
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 /* A batch is minted in pieces of up to this many; fewer than the smaller number are not worth giving the GIL up. */
-enum { BULK_MIN = 32, BULK_MAX = 4096 };
+enum { BULK_MIN = 32, BULK_MAX = 1024 };
 
 typedef struct generator {
-    PyObject_HEAD kz_generator *gen; /* NULL before it is opened and once it is closed */
+    PyObject base;
+    kz_generator *gen; /* NULL before it is opened and once it is closed */
     kzpy_sink *sink;
     int64_t timeout_ms;
-    unsigned
-        busy; /* calls on `gen` that are under way without the GIL, in process busy_pid; a fork leaves them behind */
-    pid_t busy_pid;
+    unsigned busy;  /* calls on `gen` that are under way without the GIL ... */
+    pid_t busy_pid; /* ... in this process: a fork leaves them behind */
 } generator;
 
 static int64_t boot_ms(void)
@@ -47,15 +46,16 @@ static void forget_parents_calls(generator *self)
 static kz_status mint_in_a_slice(generator *self, kz_id *ids, size_t count, int64_t slice_ms, bool last, kz_error *err)
 {
     kz_generator *gen = self->gen;
-    kz_status status;
     forget_parents_calls(self);
     self->busy++;
-    Py_BEGIN_ALLOW_THREADS int64_t end_ms = boot_ms() + slice_ms;
-    status = kz_mint(gen, ids, count, slice_ms, err);
+    PyThreadState *gil = PyEval_SaveThread();
+    int64_t end_ms = boot_ms() + slice_ms;
+    kz_status status = kz_mint(gen, ids, count, slice_ms, err);
     int64_t left_ms = end_ms - boot_ms();
     if (status && !last && left_ms > 0)
         usleep((useconds_t)(left_ms * 1000));
-    Py_END_ALLOW_THREADS self->busy--;
+    PyEval_RestoreThread(gil);
+    self->busy--;
     return status;
 }
 
@@ -149,7 +149,7 @@ static size_t bulk_of(const generator *self)
 {
     kz_layout layout;
     kz_generator_layout(self->gen, &layout);
-    return layout.seq_bits < 12 ? (size_t)1 << layout.seq_bits : BULK_MAX;
+    return layout.seq_bits < 10 ? (size_t)1 << layout.seq_bits : BULK_MAX;
 }
 
 /* Up to `want` IDs, or 0 and an exception. Many at once if that takes no more than a slice. If it does, those taken
@@ -202,18 +202,6 @@ static PyObject *next_ids(PyObject *op, PyObject *number)
 
 /* --------------------------------------------------------------------------------------------- opening, closing */
 
-static kzpy_sink *new_sink(PyObject *callable)
-{
-    kzpy_sink *sink = calloc(1, sizeof *sink);
-    if (!sink) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    Py_INCREF(callable);
-    sink->callable = callable;
-    return sink;
-}
-
 static PyObject *open_it(PyObject *op, PyObject *args)
 {
     generator *self = (generator *)op;
@@ -244,7 +232,7 @@ static PyObject *open_it(PyObject *op, PyObject *args)
     o.retry_max_ms = retry_max_ms;
     kzpy_sink *sink = NULL;
     if (log != Py_None) {
-        sink = new_sink(log);
+        sink = kzpy_sink_new(log);
         if (!sink)
             return NULL;
         o.log = kzpy_log;
@@ -271,8 +259,9 @@ static PyObject *close_it(PyObject *op, PyObject *unused)
     self->sink = NULL;
     forget_parents_calls(self);
     while (self->busy) {
-        Py_BEGIN_ALLOW_THREADS usleep(1000);
-        Py_END_ALLOW_THREADS
+        PyThreadState *gil = PyEval_SaveThread();
+        usleep(1000);
+        PyEval_RestoreThread(gil);
     }
     kzpy_close(gen, sink);
     Py_RETURN_NONE;

@@ -2,7 +2,8 @@
 #include "core.h"
 
 typedef struct layout {
-    PyObject_HEAD kz_layout layout;
+    PyObject base;
+    kz_layout layout;
 } layout;
 
 static const kz_layout *value_of(PyObject *op)

@@ -7,7 +7,8 @@
 /* ------------------------------------------------------------------------------------------------- nanoseconds */
 
 typedef struct mono {
-    PyObject_HEAD kz_mono *mono;
+    PyObject base;
+    kz_mono *mono;
 } mono;
 
 static PyObject *new_mono(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -81,7 +82,8 @@ static void note_fork(void)
 }
 
 typedef struct monouuid {
-    PyObject_HEAD kz_monouuid *gen;
+    PyObject base;
+    kz_monouuid *gen;
     unsigned forks; /* how many there had been */
 } monouuid;
 

@@ -44,6 +44,25 @@ void kzpy_log(void *ctx, kz_log_level level, const char *message)
     PyGILState_Release(gil);
 }
 
+kzpy_sink *kzpy_sink_new(PyObject *callable)
+{
+    kzpy_sink *sink = calloc(1, sizeof *sink);
+    if (!sink) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    Py_INCREF(callable);
+    sink->callable = callable;
+    return sink;
+}
+
+static void free_sink(kzpy_sink *sink)
+{
+    if (sink)
+        Py_CLEAR(sink->callable);
+    free(sink);
+}
+
 /* Nothing reaches the function from here on; the sink itself may still be written to. */
 static void silence(kzpy_sink *sink)
 {
@@ -173,13 +192,6 @@ static bool abandon(job *j)
     return abandoned;
 }
 
-static void free_sink(kzpy_sink *sink)
-{
-    if (sink)
-        Py_CLEAR(sink->callable);
-    free(sink);
-}
-
 kz_generator *kzpy_open(const char *url, const kz_options *options, kzpy_sink *sink)
 {
     job *j = new_job(url, options, sink);
@@ -197,8 +209,11 @@ kz_generator *kzpy_open(const char *url, const kz_options *options, kzpy_sink *s
     }
     bool done = false;
     while (!done) {
-        Py_BEGIN_ALLOW_THREADS done = wait_a_slice(j);
-        Py_END_ALLOW_THREADS if (!done && PyErr_CheckSignals() && abandon(j)) return NULL;
+        PyThreadState *gil = PyEval_SaveThread();
+        done = wait_a_slice(j);
+        PyEval_RestoreThread(gil);
+        if (!done && PyErr_CheckSignals() && abandon(j))
+            return NULL;
     }
     kz_generator *gen = j->gen;
     kz_error err = j->err;
@@ -250,7 +265,9 @@ void kzpy_close(kz_generator *gen, kzpy_sink *sink)
     }
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    Py_BEGIN_ALLOW_THREADS kz_close(gen);
-    Py_END_ALLOW_THREADS free_sink(sink);
+    PyThreadState *gil = PyEval_SaveThread();
+    kz_close(gen);
+    PyEval_RestoreThread(gil);
+    free_sink(sink);
     PyErr_Restore(type, value, trace);
 }

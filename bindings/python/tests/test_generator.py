@@ -283,8 +283,15 @@ class Closing(InFolder):
                     duplicate(generator)
 
     def test_the_end_of_the_program_gives_leases_back(self):
-        script = "import sys, kazahana\ngenerator = kazahana.Generator(sys.argv[1], layout=sys.argv[2])\n" + \
-            "generator.next_id()\nif sys.argv[3] == 'abruptly': import os; os._exit(0)"
+        # A daemon thread's frame outlives the interpreter, and with it all that it holds.
+        script = """
+import os, sys, threading, kazahana
+generator = kazahana.Generator(sys.argv[1], layout=sys.argv[2])
+threading.Thread(target=lambda held: threading.Event().wait(), args=(generator,), daemon=True).start()
+generator.next_id()
+if sys.argv[3] == "abruptly":
+    os._exit(0)
+"""
         one_node = "41-1-21@2026-01-01"
         run_script(script, self.lease_file(), one_node, "orderly")
         run_script(script, self.lease_file(), one_node, "abruptly")
@@ -416,6 +423,20 @@ class Logging(InFolder):
         finally:
             sys.unraisablehook = previous
         self.assertEqual([entry.exc_type for entry in unraisable], [ZeroDivisionError])
+
+    def test_closing_lets_the_function_go(self):
+        class Function:
+            def __call__(self, level, line):
+                pass
+
+        function = Function()
+        gone = weakref.ref(function)
+        generator = Generator("standalone:", log=function)
+        del function
+        self.assertIsNotNone(gone())
+        generator.close()
+        gc.collect()
+        self.assertIsNone(gone())
 
     def test_a_function_may_close_its_generator_and_drop_the_last_reference(self):
         for last_words in ("generator.close()", "del generator"):

@@ -74,8 +74,14 @@ class Package(unittest.TestCase):
     def test_a_sub_interpreter_is_refused_in_words(self):
         module = importlib.import_module(SUBINTERPRETERS[0])
         interpreter = module.create()
-        script = "try:\n    import kazahana\nexcept ImportError as error:\n    assert 'interpreter' in str(error), error\n" \
-            "else:\n    raise AssertionError('it was let in')"
+        script = """
+try:
+    import kazahana
+except ImportError as error:
+    assert "interpreter" in str(error), error
+else:
+    raise AssertionError("it was let in")
+"""
         try:
             self.assertIsNone(module.run_string(interpreter, script))
         finally:
