@@ -188,6 +188,7 @@ void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_
 {
     keeper->in_flight = keeper->repeat = keeper->needed = false;
     keeper->failures = 0;
+    keeper->pause_ms = 0;
     keeper->retry_boot_ms = 0;
     keeper->sync_boot_ms = boot_ms + keeper->sync_every_ms;
     for (size_t i = 0; i < keeper->held_count && !keeper->widening; i++)
@@ -223,10 +224,9 @@ static int64_t patience_ms(const kz__keeper *keeper, int64_t now_ms)
 
 void kz__keeper_failed(kz__keeper *keeper, kz_status status, int64_t boot_ms, int64_t now_ms, uint64_t random)
 {
-    int64_t pause_ms = keeper->retry_initial_ms;
-    for (unsigned i = 0; i < keeper->failures && pause_ms < keeper->retry_max_ms; i++)
-        pause_ms *= 2;
+    int64_t pause_ms = keeper->pause_ms ? 2 * keeper->pause_ms : keeper->retry_initial_ms;
     pause_ms = earlier(earlier(pause_ms, keeper->retry_max_ms), patience_ms(keeper, now_ms));
+    keeper->pause_ms = pause_ms;
     /* Spread over the upper half of the pause, so that a crowd does not come back at once. */
     if (pause_ms > 1)
         pause_ms -= (int64_t)(random % (uint64_t)(pause_ms / 2));

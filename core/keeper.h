@@ -31,6 +31,7 @@ typedef struct kz__keeper {
     int64_t retry_boot_ms; /* not before this, after a failure */
     int64_t sync_boot_ms;
     unsigned failures; /* in a row */
+    int64_t pause_ms;  /* the last one between them, which the next doubles; one that was cut short counts as it was */
     bool needed;       /* a minter holds nothing for now: do not wait for the plan */
     bool exhausted;    /* a minter used up a millisecond: more would be welcome */
     bool closing;

@@ -2,6 +2,7 @@
 #include "server/app.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <time.h>
 
 static int64_t wall_ms(void)

@@ -1,6 +1,7 @@
 /* static:N and env:NAME: one node for ever, with or without a high-water mark on disk. */
 #include "core/error.h"
 #include "core/plane.h"
+#include "lib/clock.h"
 #include "lib/page.h"
 #include "lib/url.h"
 #include "sources/all.h"
@@ -16,13 +17,18 @@
 /* The mark is kept this far ahead of use: the most a start after a crash has to wait. */
 #define AHEAD_MS 3000
 
-typedef struct fixed {
+typedef struct place {
     kz_layout layout;
-    const kz_clock *clock;
     uint32_t node;
+} place;
+
+typedef struct fixed {
+    place place;
+    const kz_clock *clock;
     kz__state *state;    /* NULL without state= */
     kz_id resume;        /* the mark that was found: everything below may have been minted by an earlier life */
     kz_id mark;          /* on disk now: everything below may be minted */
+    kz_id used;          /* at the end: everything below may have been minted */
     struct fixed *other; /* the next open one in this process */
 } fixed;
 
@@ -52,8 +58,19 @@ static kz_status open_list_get(open_list **list, kz_error *err)
     return KZ_OK;
 }
 
+/* Where a generator of this process has stopped: the next one in the same place goes on above, though it may be in the
+ * same millisecond. One entry for each place ever used, made under the list's lock and never taken away: so a child may
+ * look at what it inherits, whenever it was forked. */
+typedef struct left {
+    place place;
+    _Atomic(kz_id) next;
+    struct left *other;
+} left;
+
+static _Atomic(left *) left_behind;
+
 /* Do their blocks share slots? Node 1 of 41-10-12 lies in the same place as node 4 of 41-12-10. */
-static bool overlap(const fixed *a, const fixed *b)
+static bool overlap(const place *a, const place *b)
 {
     const kz_layout *x = &a->layout, *y = &b->layout;
     uint64_t x_lo = (uint64_t)a->node << x->seq_bits, y_lo = (uint64_t)b->node << y->seq_bits;
@@ -61,26 +78,56 @@ static bool overlap(const fixed *a, const fixed *b)
            x_lo < y_lo + (UINT64_C(1) << y->seq_bits) && y_lo < x_lo + (UINT64_C(1) << x->seq_bits);
 }
 
+/* A clock of the caller's own may begin anew at any time, and what was left behind then says nothing. */
+static bool remembers(const fixed *source)
+{
+    return source->clock == &kz__machine_clock;
+}
+
+/* The list's lock is held. Without memory the place is as one of which nothing is known: the clock keeps it apart. */
+static void leave_behind(const fixed *source, kz_id next)
+{
+    left *first = atomic_load(&left_behind);
+    for (left *l = first; l; l = l->other) {
+        if (l->place.node == source->place.node && l->place.layout.seq_bits == source->place.layout.seq_bits &&
+            overlap(&l->place, &source->place)) {
+            if (atomic_load(&l->next) < next)
+                atomic_store(&l->next, next);
+            return;
+        }
+    }
+    left *l = malloc(sizeof *l);
+    if (!l)
+        return;
+    l->place = source->place;
+    atomic_init(&l->next, next);
+    l->other = first;
+    atomic_store(&left_behind, l);
+}
+
 /* Enters the source into the list and opens its state file, as one step: the file's lock is the process's, so a second
  * opening of it here would neither be refused nor leave the first one locked. */
 static kz_status enlist_locked(open_list *list, fixed *source, const char *state_path, kz_error *err)
 {
     for (const fixed *f = list->first; f; f = f->other) {
-        if (overlap(f, source))
+        if (overlap(&f->place, &source->place))
             return kz__fail(err, KZ_IN_USE,
                             "node %" PRIu32 " is in use by another generator of this process: share that one, it is "
                             "safe for any number of threads",
-                            source->node);
+                            source->place.node);
         if (state_path && f->state && kz__state_is_file(f->state, state_path))
             return kz__fail(err, KZ_IN_USE, "state file %s is in use by another generator of this process", state_path);
     }
     if (state_path) {
         kz_status status =
-            kz__state_open(&source->state, state_path, &source->layout, source->node, &source->mark, err);
+            kz__state_open(&source->state, state_path, &source->place.layout, source->place.node, &source->mark, err);
         if (status)
             return status;
         source->resume = source->mark;
     }
+    for (const left *l = atomic_load(&left_behind); l && remembers(source); l = l->other)
+        if (overlap(&l->place, &source->place) && source->resume < atomic_load(&l->next))
+            source->resume = atomic_load(&l->next);
     source->other = list->first;
     list->first = source;
     return KZ_OK;
@@ -102,6 +149,8 @@ static void delist(fixed *source)
 {
     open_list *list = atomic_load(&opened);
     pthread_mutex_lock(&list->lock);
+    if (source->used && remembers(source))
+        leave_behind(source, source->used);
     for (fixed **f = &list->first; *f; f = &(*f)->other) {
         if (*f == source) {
             *f = source->other;
@@ -150,9 +199,8 @@ static kz_status fixed_open(void **out, const char *what, const char *number, co
     fixed *source = calloc(1, sizeof *source);
     if (!source)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
-    source->layout = *layout;
+    source->place = (place){.layout = *layout, .node = node};
     source->clock = options->clock;
-    source->node = node;
     status = enlist(source, kz__url_param(url, "state"), err);
     if (status) {
         free(source);
@@ -202,13 +250,13 @@ static kz_status env_open(void **out, const char *text, const kz_source_options 
 /* The mark's millisecond. A window is in whole milliseconds; within this one `resume` keeps the points apart. */
 static int64_t mark_ms(const fixed *source)
 {
-    return source->layout.epoch_ms + (int64_t)(source->mark >> kz__slot_bits(&source->layout));
+    return source->place.layout.epoch_ms + (int64_t)(source->mark >> kz__slot_bits(&source->place.layout));
 }
 
 static kz_status fixed_acquire(void *handle, const kz_acquire *request, kz_grant *grant, kz_error *err)
 {
     fixed *source = handle;
-    const kz_layout *layout = &source->layout;
+    const kz_layout *layout = &source->place.layout;
     unsigned slot_bits = kz__slot_bits(layout);
     int64_t start_ms = source->state ? mark_ms(source) : layout->epoch_ms;
     int64_t end_ms = INT64_MAX;
@@ -233,7 +281,7 @@ static kz_status fixed_acquire(void *handle, const kz_acquire *request, kz_grant
     grant->grace_ms = AHEAD_MS;
     grant->renew_after_ms = AHEAD_MS / 3;
     grant->count = 1;
-    grant->leases[0] = (kz_lease){.id = source->node,
+    grant->leases[0] = (kz_lease){.id = source->place.node,
                                   .created_ms = start_ms,
                                   .expired_ms = end_ms,
                                   .fallback_created_ms = end_ms,
@@ -250,6 +298,7 @@ static kz_status fixed_acquire(void *handle, const kz_acquire *request, kz_grant
 static kz_status fixed_release(void *handle, const kz_release *release, kz_error *err)
 {
     fixed *source = handle;
+    source->used = release->next;
     return source->state ? kz__state_write(source->state, release->next, err) : KZ_OK;
 }
 

@@ -875,6 +875,25 @@ static void a_second_generator_on_one_node_is_refused_until_the_first_is_closed(
     kz_close(NULL);
 }
 
+/* On the machine's clock: closing and opening takes less than a millisecond. */
+static void a_node_that_is_opened_again_goes_on_above_what_it_gave(void **state)
+{
+    (void)state;
+    kz_options options;
+    kz_options_init(&options);
+    kz_id last = 0;
+    for (int i = 0; i < 2000; i++) {
+        /* Divided otherwise it is the same place. */
+        options.layout = i % 2 ? "41-10-12@2026-01-01" : "41-11-11@2026-01-01";
+        kz_generator *gen = open_with(i % 2 ? "static:7" : "static:14", &options);
+        kz_id id;
+        assert_ok(kz_next(gen, &id));
+        assert_true(id > last);
+        last = id;
+        shut(gen);
+    }
+}
+
 static void a_node_comes_from_the_environment(void **state)
 {
     (void)state;
@@ -1024,6 +1043,7 @@ int main(void)
         TEST(the_widest_node_numbers_are_read_whole),
         TEST(kazahana_keeps_its_upper_half_from_static_nodes),
         TEST(a_second_generator_on_one_node_is_refused_until_the_first_is_closed),
+        TEST(a_node_that_is_opened_again_goes_on_above_what_it_gave),
         TEST(a_node_comes_from_the_environment),
         TEST(standalone_mints_random_ids_in_the_upper_half_and_says_so),
         TEST(standalone_wants_fallback_and_node_bits),
