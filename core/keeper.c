@@ -75,6 +75,7 @@ static void plan_acquire(kz__keeper *keeper, int64_t boot_ms, uint32_t used_per_
     keeper->in_flight = true;
     keeper->exhausted = false;
     *task = (kz__task){.deed = KZ__ACQUIRE, .throughput = keeper->asked};
+    /* Any of them: a source that makes a lease longer grants one at a time. */
     for (size_t i = 0; i < keeper->held_count && !keeper->widening; i++) {
         if (keeper->held[i].superseded)
             continue;

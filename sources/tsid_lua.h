@@ -34,7 +34,7 @@ static const char tsid_begin[] =
     "\n"
     "local function read_all()\n"
     "  local keys, fields = {}, {}\n"
-    "  for n = 0, NODES - 1 do keys[n + 1], fields[n + 1] = base .. int(n), int(n) end\n"
+    "  for n = 0, NODES - 1 do keys[n + 1], fields[n + 1] = base .. n, n end\n"
     "  local floors = redis.call('HMGET', KEYS[1], unpack(fields))\n"
     "  for i = 1, NODES do floors[i] = num(floors[i] or '0', 'floor') end\n"
     "  return keys, redis.call('MGET', unpack(keys)), floors\n"

@@ -562,7 +562,7 @@ static void a_generator_whose_slot_is_taken_goes_on_with_another(void **state)
 {
     (void)state;
     notes n = {""};
-    kz_generator *gen = generator("?ttl=2s&refresh=200ms", &n);
+    kz_generator *gen = generator("?ttl=60s&refresh=200ms", &n);
     kz_id id, last = 0;
     assert_contains(n.text, "2 TSID node 0 (range 0-1023)");
     do {
@@ -594,7 +594,7 @@ static void a_generator_keeps_one_lease_however_often_it_is_refreshed(void **sta
 {
     (void)state;
     notes n = {""};
-    kz_generator *gen = generator("?ttl=2s&refresh=100ms", &n);
+    kz_generator *gen = generator("?ttl=60s&refresh=100ms", &n);
     kz_stats stats;
     kz_id id, last = 0;
     do {
