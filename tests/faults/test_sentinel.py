@@ -45,7 +45,7 @@ class Failovers(Fleet):
         return fleet
 
     def generation(self, server):
-        answer = server.ask("HGET", "lease:service", "generation").split("\r\n")
+        answer = server.ask("GET", "lease:generation").split("\r\n")
         return int(answer[1]) if len(answer) > 2 else 0
 
     def wait_for_the_replica(self):
@@ -79,7 +79,7 @@ class Failovers(Fleet):
         self.master.kill()
         # As if the last of them had not reached it.
         self.replica.ask("CONFIG", "SET", "replica-read-only", "no")
-        self.replica.ask("HSET", "lease:service", "generation", "0")
+        self.replica.ask("SET", "lease:generation", "0")
         self.wait_for_the_replica()
         self.wait_for("all to notice", lambda: all("went back in time" in p.err() for p in fleet))
         self.assertEqual(self.generation(self.replica), 0)

@@ -58,9 +58,6 @@ class Slots(Fleet):
         self.ask("EVAL", "for i = %d, %d do redis.call('SET', 'sys:tsid:node:' .. i, 'LOCKED', 'NX', 'EX', 86400) end "
                  "return 'done'" % (first, last), "0")
 
-    def wait_for(self, what, reached, seconds=60):
-        super().wait_for(what, reached, seconds)
-
     def node(self, process):
         return node_of(process.last())
 

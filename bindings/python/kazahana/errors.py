@@ -151,6 +151,12 @@ class StoreError(Error):
     status = "KZ_STORE"
 
 
+class LostError(Error):
+    """The source does not know of what was held any more; other leases are asked for."""
+
+    status = "KZ_LOST"
+
+
 BY_STATUS: dict[str, type[Error]] = {error.status: error for error in Error.__subclasses__()}
 
 
