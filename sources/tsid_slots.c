@@ -228,6 +228,10 @@ static void grant_by_chance(const kz__tsid *source, kz_grant *grant)
 {
     kz__tsid_slot slot = {.node = source->dev_node, .start_ms = source->layout.epoch_ms, .end_ms = INT64_MAX};
     fill_grant(&source->layout, &slot, source->clock->wall_ns(source->clock->ctx) / KZ__NS_PER_MS, 0, grant);
+    kz__tsid_log(source, KZ_LOG_WARNING,
+                 "DEV MODE: %s. Using random TSID node %" PRIu32 ": IDs are NOT guaranteed to be unique when several "
+                 "instances run. Never use this in production",
+                 source->dev_why, source->dev_node);
 }
 
 kz_status kz__tsid_acquire(void *self, const kz_acquire *request, kz_grant *grant, kz_error *err)

@@ -371,7 +371,7 @@ static void a_release_deletes_only_its_own_slot_and_fences_what_was_used(void **
     slots_open(&other, "");
     kz_lease lease = claim(&slots), wrong = lease;
     strcpy(wrong.secret, "00000000000000000000000000000000");
-    int64_t used_ms = table_now(&slots) + 5000;
+    int64_t used_ms = table_now(&slots) + SLOP_MS;
     assert_status(table_release(&slots, &wrong, used_ms), KZ_NOT_FOUND);
     assert_int_equal(ask_number("EXISTS sys:tsid:node:0"), 1);
     /* By whatever connection. */
@@ -659,6 +659,38 @@ static void a_forked_child_takes_a_slot_of_its_own(void **state)
     kz_close(gen);
 }
 
+/* A fork is no start: who has a slot from Redis has children with slots from Redis, or none. */
+static void a_forked_child_does_not_fall_into_dev_mode(void **state)
+{
+    (void)state;
+    redis_server brief;
+    redis_server_start(&brief, NULL);
+    notes n = {""};
+    kz_options options;
+    kz_options_init(&options);
+    options.log = take_note;
+    options.log_ctx = &n;
+    kz_generator *gen;
+    kz_error err;
+    kz_id id;
+    char url[300];
+    snprintf(url, sizeof url, "tsid+%s?dev=1", brief.url);
+    assert_ok(kz_open(&gen, url, &options, &err));
+    assert_ok(kz_next(gen, &id));
+    redis_server_kill(&brief);
+    pid_t child = fork();
+    if (child == 0) {
+        kz_status status = kz_mint(gen, &id, 1, 500, &err);
+        kz_close(gen);
+        _exit(status == KZ_OK || strstr(n.text, "DEV MODE"));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    kz_close(gen);
+    redis_server_stop(&brief);
+}
+
 static void without_redis_a_start_fails_unless_dev_mode_is_on(void **state)
 {
     (void)state;
@@ -739,6 +771,7 @@ int main(void)
         cmocka_unit_test_setup(a_generator_keeps_one_lease_however_often_it_is_refreshed, flush),
         cmocka_unit_test_setup(a_random_start_of_the_counter_stays_in_the_node, flush),
         cmocka_unit_test_setup(a_forked_child_takes_a_slot_of_its_own, flush),
+        cmocka_unit_test_setup(a_forked_child_does_not_fall_into_dev_mode, flush),
         cmocka_unit_test_setup(without_redis_a_start_fails_unless_dev_mode_is_on, flush),
     };
     return cmocka_run_group_tests(tests, start, stop);
