@@ -44,8 +44,9 @@ static void report(const kz_generator *gen, const kz__errand *errand, kz_status 
                 why->message);
         return;
     }
-    static const char *const consequence[] = {
-        [KZ__ACQUIRE] = "minting goes on with what is held, trying again",
+    const char *consequence[] = {
+        [KZ__ACQUIRE] = gen->hot->keeper.held_count ? "minting goes on with what is held, trying again"
+                                                    : "nothing is held, trying again",
         [KZ__RELEASE] = "the lease will end by itself",
         [KZ__SYNC] = "the ID clock goes on by itself",
     };

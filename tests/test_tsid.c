@@ -415,24 +415,55 @@ static int64_t boot_ns(void *ctx)
     return kz__machine_clock.boot_ns(NULL) + boot_ahead_ns;
 }
 
+static const kz_clock boot_clock = {.boot_ns = boot_ns};
+
 /* Redis' clock set back by an hour looks like a boot clock that went on by an hour more. */
+static redis_table slots_open_by_boot_clock(const char *more)
+{
+    kz_source_options options = {.clock = &boot_clock, .timeout_ms = 5000};
+    char url[300];
+    redis_table slots = {.ops = &kz__source_tsid_redis};
+    snprintf(url, sizeof url, "tsid+%s%s", server.url, more);
+    boot_ahead_ns = 0;
+    assert_ok(slots.ops->open(&slots.source, url, &options, &slots.facts, &slots.err));
+    return slots;
+}
+
 static void time_goes_on_when_redis_was_set_back(void **state)
 {
     (void)state;
-    kz_clock clock = kz__machine_clock;
-    clock.boot_ns = boot_ns;
-    kz_source_options options = {.clock = &clock, .timeout_ms = 5000};
-    char url[300];
-    redis_table slots = {.ops = &kz__source_tsid_redis};
-    snprintf(url, sizeof url, "tsid+%s", server.url);
-    boot_ahead_ns = 0;
-    assert_ok(slots.ops->open(&slots.source, url, &options, &slots.facts, &slots.err));
+    redis_table slots = slots_open_by_boot_clock("");
     kz_lease lease = claim(&slots);
     boot_ahead_ns = INT64_C(3600) * 1000000000;
     int64_t from_ms = slots.grant.source_ms, ms = table_now(&slots);
     assert_in_range(ms - from_ms, 3598000, 3600000 + SLOP_MS);
     assert_ok(refresh(&slots, &lease));
     assert_true(slots.grant.source_ms >= ms);
+    table_close(&slots);
+}
+
+/* Else a generator would take the slot, find it over, and ask again without a pause. */
+static void a_slot_that_is_over_by_the_time_answered_before_is_no_grant(void **state)
+{
+    (void)state;
+    redis_table slots = slots_open_by_boot_clock("?ttl=10min");
+    kz_lease lease = claim(&slots);
+    boot_ahead_ns = INT64_C(3600) * 1000000000;
+    assert_status(refresh(&slots, &lease), KZ_UNAVAILABLE);
+    assert_contains(slots.err.message, "behind the time that it answered before");
+    /* It is ours all the same, and made longer. */
+    assert_true(ask_number("HGET sys:tsid:floor 0") > lease.expired_ms);
+    assert_contains(ask("GET sys:tsid:node:0"), lease.secret);
+    kz_acquire request = table_request(&slots, 256);
+    for (int i = 0; i < 2; i++)
+        assert_status(slots.ops->acquire(slots.source, &request, &slots.grant, &slots.err), KZ_UNAVAILABLE);
+    assert_int_equal(ask_number("HLEN sys:tsid:floor"), 2);
+    /* Redis has come near that time. */
+    boot_ahead_ns = 0;
+    assert_ok(refresh(&slots, &lease));
+    assert_int_equal(slots.grant.leases[0].id, 0);
+    assert_ok(slots.ops->acquire(slots.source, &request, &slots.grant, &slots.err));
+    assert_int_equal(slots.grant.leases[0].id, 1);
     table_close(&slots);
 }
 
@@ -764,6 +795,7 @@ int main(void)
         cmocka_unit_test_setup(a_store_that_forgot_is_told_again, flush),
         cmocka_unit_test_setup(a_release_deletes_only_its_own_slot_and_fences_what_was_used, flush),
         cmocka_unit_test_setup(time_goes_on_when_redis_was_set_back, flush),
+        cmocka_unit_test_setup(a_slot_that_is_over_by_the_time_answered_before_is_no_grant, flush),
         cmocka_unit_test_setup(parameters_are_checked, flush),
         cmocka_unit_test_setup(prefixes_keep_slots_apart_and_a_cluster_needs_a_tag, flush),
         cmocka_unit_test_setup(over_tls_it_is_the_same, flush),
