@@ -234,7 +234,7 @@ static void all_1024_taken_is_told_with_the_way_to_look(void **state)
 static bool count_line(void *ctx, const kz_lease_info *info)
 {
     kz_lease_info *lines = ctx;
-    assert_in_range(info->id, 0, 3);
+    assert_in_range(info->id, 0, 5);
     lines[info->id] = *info;
     return true;
 }
@@ -248,11 +248,12 @@ static void slots_locked_by_java_are_respected_and_shown(void **state)
     lock_slots(0, 0);
     redis_server_command(&server, "SET sys:tsid:node:2 LOCKED", NULL, 0);
     redis_server_command(&server, "RPUSH sys:tsid:node:3 1", NULL, 0);
+    redis_server_command(&server, "SET sys:tsid:node:5 'kazahana ab 99999999999999999999 nonsense'", NULL, 0);
     kz_lease lease = claim(&slots);
     assert_int_equal(lease.id, 1);
     assert_int_equal(claim(&slots).id, 4);
     redis_server_command(&server, "DEL sys:tsid:node:4", NULL, 0);
-    kz_lease_info lines[4] = {0};
+    kz_lease_info lines[6] = {0};
     assert_ok(slots.ops->list(slots.source, NULL, count_line, lines, &slots.err));
     assert_string_equal(lines[0].holder, "LOCKED");
     assert_int_equal(lines[0].created_ms, 0);
@@ -261,6 +262,8 @@ static void slots_locked_by_java_are_respected_and_shown(void **state)
     assert_int_equal(lines[1].created_ms, lease.created_ms);
     assert_null(strstr(lines[1].holder, lease.secret));
     assert_true(lines[2].expired_ms == INT64_MAX);
+    assert_string_equal(lines[5].holder, "nonsense");
+    assert_int_equal(lines[5].created_ms, 0);
     assert_string_equal(ask("GET sys:tsid:node:0"), "LOCKED");
     assert_string_equal(ask("TTL sys:tsid:node:2"), "-1");
     table_close(&slots);
