@@ -242,6 +242,9 @@ void kz__keeper_lost(kz__keeper *keeper, int64_t boot_ms)
 {
     keeper->held_count = 0;
     keeper->in_flight = keeper->repeat = false;
+    /* It has answered: what failed before is over, and says nothing about the lease that is asked for next. */
+    keeper->failures = 0;
+    keeper->pause_ms = 0;
     keeper->retry_boot_ms = 0;
     keeper->sync_boot_ms = boot_ms + keeper->sync_every_ms;
 }

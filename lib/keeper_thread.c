@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 static kz_status run_errand(kz_generator *gen, const kz__errand *errand, kz_error *err)
@@ -44,8 +45,9 @@ static void report(const kz_generator *gen, const kz__errand *errand, kz_status 
                 why->message);
         return;
     }
-    static const char *const consequence[] = {
-        [KZ__ACQUIRE] = "minting goes on with what is held, trying again",
+    const char *consequence[] = {
+        [KZ__ACQUIRE] = gen->hot->keeper.held_count ? "minting goes on with what is held, trying again"
+                                                    : "nothing is held, trying again",
         [KZ__RELEASE] = "the lease will end by itself",
         [KZ__SYNC] = "the ID clock goes on by itself",
     };
@@ -90,11 +92,27 @@ static void rest(kz_generator *gen, int64_t until_boot_ms)
     pthread_cond_timedwait(&hot->changed, &hot->lock, &until);
 }
 
+/* A copy of this process (a cloned machine, a restored image) would draw the same request as we do, be taken for us
+ * asking again, and be given our leases for ever. So chance is never the one that was copied; without new one the old
+ * has to do. */
+static void draw_anew(kz_generator *gen)
+{
+    kz__hot *hot = gen->hot;
+    uint64_t fresh[2];
+    if (getrandom(fresh, sizeof fresh, GRND_NONBLOCK) != sizeof fresh)
+        return;
+    pthread_mutex_lock(&hot->lock);
+    hot->random[0] ^= fresh[0];
+    hot->random[1] ^= fresh[1];
+    pthread_mutex_unlock(&hot->lock);
+}
+
 static void *keep(void *arg)
 {
     kz_generator *gen = arg;
     kz__hot *hot = gen->hot;
     for (bool stopped = false; !stopped;) {
+        draw_anew(gen);
         pthread_mutex_lock(&hot->lock);
         uint64_t calls = hot->keeper_calls;
         pthread_mutex_unlock(&hot->lock);

@@ -144,9 +144,22 @@ void kz__source_abandon(kz_source *source)
     source->handle = NULL;
 }
 
+/* The generator was made for what the source was at first. One that is there only in some other way now (TSID slots in
+ * dev mode, without Redis) is not the one that was opened. */
 kz_status kz__source_reopen(kz_source *source, const kz_options *options, const kz_clock *clock, kz_error *err)
 {
-    return open_handle(source, options, clock, err);
+    kz_source_facts before = source->facts;
+    kz_status status = open_handle(source, options, clock, err);
+    if (!status && source->facts.flags != before.flags) {
+        source->ops->close(source->handle, false);
+        source->handle = NULL;
+        status = kz__fail(err, KZ_UNAVAILABLE,
+                          "source %s: is not as the parent process opened it, as if its store could not be reached",
+                          source->ops->scheme);
+    }
+    if (status)
+        source->facts = before;
+    return status;
 }
 
 void kz__source_close(kz_source *source, bool forked)

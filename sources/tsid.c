@@ -137,7 +137,7 @@ static kz_status read_url(kz__tsid *source, const char *text, const kz_source_op
 
 /* ------------------------------------------------------------------------------------------------------- opening */
 
-/* Redis cannot be reached, and that was said to be all right. */
+/* Redis cannot be reached, and that was said to be all right. The warning is for who mints, with the first grant. */
 static kz_status begin_dev_mode(kz__tsid *source, const kz_error *why, kz_error *err)
 {
     uint16_t random;
@@ -145,10 +145,7 @@ static kz_status begin_dev_mode(kz__tsid *source, const kz_error *why, kz_error 
         return kz__fail(err, KZ_SYSTEM, "the kernel gives no random numbers");
     source->dev = true;
     source->dev_node = random % KZ__TSID_NODES;
-    kz__tsid_log(source, KZ_LOG_WARNING,
-                 "DEV MODE: %s. Using random TSID node %u: IDs are NOT guaranteed to be unique when several instances "
-                 "run. Never use this in production",
-                 why->message, source->dev_node);
+    strcpy(source->dev_why, why->message);
     return KZ_OK;
 }
 

@@ -26,8 +26,9 @@ typedef struct kz__tsid {
     const kz_clock *clock;
     kz_log_fn log;
     void *log_ctx;
-    bool dev;          /* Redis could not be reached, and a random node is used */
-    uint32_t dev_node; /* that one */
+    bool dev;                      /* Redis could not be reached, and a random node is used */
+    uint32_t dev_node;             /* that one */
+    char dev_why[KZ_MESSAGE_SIZE]; /* why it could not be reached */
     bool has_slot;
     kz__tsid_slot slot; /* the last one that was claimed or refreshed here: the one that is looked at */
     kz__line line;      /* the highest time answered so far: Redis' clock may be set back, its answers must not be */

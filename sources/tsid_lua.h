@@ -3,7 +3,7 @@
  *   <prefix>sys:tsid:node:N   string with a TTL: node N is taken. Ours is "kazahana TOKEN START HOLDER"; whatever else
  *                             stands there is somebody else's (Java instances write LOCKED)
  *   <prefix>sys:tsid:floor    hash: for each node the end of the last window granted on it, Unix ms. Never removed, so
- * that no window begins before it even if Redis' clock was set back
+ *                             that no window begins before it even if Redis' clock was set back
  *
  * A window ends `margin` before its key does: a neighbour that knows of keys only, and whose clock is a little behind,
  * finds the key taken until then. */
@@ -110,7 +110,7 @@ static const char tsid_list[] =
     "    local start, holder = string.match(values[i], '^kazahana %x+ (%d+) (.*)$')\n"
     "    local left = redis.call('PTTL', keys[i])\n"
     "    out[#out + 1] = int(i - 1)\n"
-    "    out[#out + 1] = start or '0'\n"
+    "    out[#out + 1] = start and #start < 16 and start or '0'\n"
     "    out[#out + 1] = left >= 0 and int(now + left) or '0'\n"
     "    out[#out + 1] = string.gsub(string.sub(holder or values[i], 1, 255), '%c', '?')\n"
     "  elseif floors[i] <= now + 1 then\n"

@@ -49,6 +49,19 @@ static int64_t onward_ms(kz__tsid *source, int64_t redis_ms)
     return redis_ms;
 }
 
+/* A slot that is over before it can be used: Redis' clock was set back by more than a slot lasts, and IDs only go up.
+ * Redis has it written down as ours, and asking again makes it longer. */
+static kz_status check_ahead(const kz__tsid *source, const kz__tsid_slot *slot, int64_t redis_ms, int64_t now_ms,
+                             kz_error *err)
+{
+    if (slot->end_ms > now_ms)
+        return KZ_OK;
+    return kz__fail(err, KZ_UNAVAILABLE,
+                    "the clock of %s is %" PRId64 " ms behind the time that it answered before, which is more than a "
+                    "slot lasts: no ID can be made until it has come near that time. Set it right, or start again",
+                    kz__redis_link_name(source->link), now_ms - redis_ms);
+}
+
 static kz_status run(kz__tsid *source, kz__redis_script script, int count, const char *const *args, redisReply **reply,
                      kz_error *err)
 {
@@ -138,7 +151,7 @@ static kz_status claim(kz__tsid *source, const kz_acquire *request, const char *
 {
     char window[KZ__REDIS_DIGITS], margin[KZ__REDIS_DIGITS];
     kz__tsid_slot slot = {0};
-    int64_t ttl_ms = smaller(source->ttl_ms, FIRST_TTL_MS), window_ms = ttl_ms - margin_ms(ttl_ms), now_ms = 0;
+    int64_t ttl_ms = smaller(source->ttl_ms, FIRST_TTL_MS), window_ms = ttl_ms - margin_ms(ttl_ms), redis_ms = 0;
     kz_status status = token_of(request, slot.token, err);
     if (status)
         return status;
@@ -148,16 +161,20 @@ static kz_status claim(kz__tsid *source, const kz_acquire *request, const char *
     status = run(source, KZ__TSID_CLAIM, 4, args, &reply, err);
     if (status)
         return status;
-    status = read_claim(source, reply, &slot, &now_ms, err);
+    status = read_claim(source, reply, &slot, &redis_ms, err);
     freeReplyObject(reply);
     if (status)
         return status;
     write_value(&slot, holder);
     source->slot = slot;
     source->has_slot = true;
+    int64_t now_ms = onward_ms(source, redis_ms);
+    status = check_ahead(source, &slot, redis_ms, now_ms, err);
+    if (status)
+        return status;
     int64_t life_ms = source->ttl_ms > ttl_ms ? FIRST_LIFE_MS : source->refresh_ms;
     int64_t renew_ms = smaller(smaller(life_ms, source->refresh_ms), RENEW_PART(window_ms));
-    fill_grant(&source->layout, &slot, onward_ms(source, now_ms), renew_ms, grant);
+    fill_grant(&source->layout, &slot, now_ms, renew_ms, grant);
     kz__tsid_log(source, KZ_LOG_INFO, "TSID node %" PRIu32 " (range 0-%d): slot %ssys:tsid:node:%" PRIu32 " of %s",
                  slot.node, KZ__TSID_NODES - 1, source->prefix, slot.node, kz__redis_link_name(source->link));
     return KZ_OK;
@@ -167,7 +184,7 @@ static kz_status claim(kz__tsid *source, const kz_acquire *request, const char *
 
 /* Asks whether the slot is still held under its token, and with a `ttl_ms` for a window that lasts so much longer.
  * KZ_LOST: it is not. */
-static kz_status keep(kz__tsid *source, kz__tsid_slot *slot, int64_t ttl_ms, int64_t *now_ms, kz_error *err)
+static kz_status keep(kz__tsid *source, kz__tsid_slot *slot, int64_t ttl_ms, int64_t *redis_ms, kz_error *err)
 {
     char node[KZ__REDIS_DIGITS], end[KZ__REDIS_DIGITS], window[KZ__REDIS_DIGITS], margin[KZ__REDIS_DIGITS];
     char until[KZ_TIME_TEXT_SIZE];
@@ -185,18 +202,17 @@ static kz_status keep(kz__tsid *source, kz__tsid_slot *slot, int64_t ttl_ms, int
     if (status)
         return kz__fail(err, status, "slot %ssys:tsid:node:%" PRIu32 ", ours until %s, could not be %s: %s",
                         source->prefix, slot->node, until, ttl_ms ? "refreshed" : "looked at", why.message);
-    int64_t redis_ms, end_ms;
+    int64_t end_ms;
     if (kz__redis_said(reply, "LOST")) {
         status = kz__fail(err, KZ_LOST,
                           "slot %ssys:tsid:node:%" PRIu32 " of %s, ours until %s, was deleted, taken by somebody else "
                           "or not refreshed in time",
                           source->prefix, slot->node, kz__redis_link_name(source->link), until);
-    } else if (!kz__redis_said(reply, "OK") || !kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &redis_ms) ||
+    } else if (!kz__redis_said(reply, "OK") || !kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, redis_ms) ||
                !kz__redis_number(reply, 2, slot->end_ms, KZ__REDIS_NUMBER_MAX, &end_ms)) {
         status = kz__redis_unexpected(source->link, "a refresh", reply, err);
     } else {
         slot->end_ms = end_ms;
-        *now_ms = onward_ms(source, redis_ms);
     }
     freeReplyObject(reply);
     return status;
@@ -211,16 +227,19 @@ static kz_status refresh(kz__tsid *source, const kz_lease *lease, const char *ho
                         kz__redis_link_name(source->link));
     strcpy(slot.token, lease->secret);
     write_value(&slot, holder);
-    int64_t now_ms, window_ms = source->ttl_ms - margin_ms(source->ttl_ms);
-    kz_status status = keep(source, &slot, source->ttl_ms, &now_ms, err);
+    int64_t redis_ms, window_ms = source->ttl_ms - margin_ms(source->ttl_ms);
+    kz_status status = keep(source, &slot, source->ttl_ms, &redis_ms, err);
     if (status == KZ_LOST)
         source->has_slot = false;
     if (status)
         return status;
     source->slot = slot;
     source->has_slot = true;
-    fill_grant(&source->layout, &slot, now_ms, smaller(source->refresh_ms, RENEW_PART(window_ms)), grant);
-    return KZ_OK;
+    int64_t now_ms = onward_ms(source, redis_ms);
+    status = check_ahead(source, &slot, redis_ms, now_ms, err);
+    if (!status)
+        fill_grant(&source->layout, &slot, now_ms, smaller(source->refresh_ms, RENEW_PART(window_ms)), grant);
+    return status;
 }
 
 /* Without Redis, for development only: a node by chance, for ever, by the clock of this machine. */
@@ -228,6 +247,10 @@ static void grant_by_chance(const kz__tsid *source, kz_grant *grant)
 {
     kz__tsid_slot slot = {.node = source->dev_node, .start_ms = source->layout.epoch_ms, .end_ms = INT64_MAX};
     fill_grant(&source->layout, &slot, source->clock->wall_ns(source->clock->ctx) / KZ__NS_PER_MS, 0, grant);
+    kz__tsid_log(source, KZ_LOG_WARNING,
+                 "DEV MODE: %s. Using random TSID node %" PRIu32 ": IDs are NOT guaranteed to be unique when several "
+                 "instances run. Never use this in production",
+                 source->dev_why, source->dev_node);
 }
 
 kz_status kz__tsid_acquire(void *self, const kz_acquire *request, kz_grant *grant, kz_error *err)
@@ -248,7 +271,7 @@ kz_status kz__tsid_acquire(void *self, const kz_acquire *request, kz_grant *gran
     return KZ_OK;
 }
 
-static kz_status read_time(kz__tsid *source, int64_t *source_ms, kz_error *err)
+static kz_status read_time(kz__tsid *source, int64_t *redis_ms, kz_error *err)
 {
     redisReply *reply = NULL;
     int64_t s, us;
@@ -256,7 +279,7 @@ static kz_status read_time(kz__tsid *source, int64_t *source_ms, kz_error *err)
     if (status)
         return status;
     if (kz__redis_number(reply, 0, 0, KZ__REDIS_NUMBER_MAX / 1000, &s) && kz__redis_number(reply, 1, 0, 999999, &us))
-        *source_ms = onward_ms(source, s * 1000 + us / 1000);
+        *redis_ms = s * 1000 + us / 1000;
     else
         status = kz__redis_unexpected(source->link, "TIME", reply, err);
     freeReplyObject(reply);
@@ -268,14 +291,17 @@ static kz_status read_time(kz__tsid *source, int64_t *source_ms, kz_error *err)
 kz_status kz__tsid_now(void *self, int64_t *source_ms, uint64_t *generation, kz_error *err)
 {
     kz__tsid *source = self;
+    int64_t redis_ms;
     kz_status status = kz__tsid_reached(source, err);
     if (!status)
-        status = source->has_slot ? keep(source, &source->slot, 0, source_ms, err) : read_time(source, source_ms, err);
+        status = source->has_slot ? keep(source, &source->slot, 0, &redis_ms, err) : read_time(source, &redis_ms, err);
     if (status == KZ_LOST)
         source->has_slot = false;
-    if (!status)
-        *generation = 0;
-    return status;
+    if (status)
+        return status;
+    *source_ms = onward_ms(source, redis_ms);
+    *generation = 0;
+    return KZ_OK;
 }
 
 /* --------------------------------------------------------------------------------------------------- giving back */

@@ -21,6 +21,7 @@ import urllib.error
 import urllib.request
 
 LOOPBACK = "127.0.0.1"
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # Whoever was started in the background may ignore signals, and what it starts would inherit that.
 for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
@@ -221,7 +222,7 @@ class Postgres(Service):
 class Posts(Service):
     """An instance of examples/posts. `address`: one of the loopback's, so that many can have the same port."""
 
-    program = os.environ.get("POSTS", "build/examples/posts/posts")
+    program = os.environ.get("POSTS", os.path.join(ROOT, "build", "examples", "posts", "posts"))
 
     def __init__(self, folder, name, database_url, source, address=LOOPBACK, port=None, flags=()):
         super().__init__(folder, name)

@@ -435,6 +435,7 @@ static void what_was_lost_is_dropped_and_another_asked_for_at_once(void **state)
     assert_int_equal(d.task.deed, KZ__ACQUIRE);
     assert_memory_equal(d.keeper.request_id, before, sizeof before);
     kz__keeper_lost(&d.keeper, d.boot_ms);
+    assert_int_equal(d.keeper.failures, 0);
     assert_int_equal(plan(&d), KZ__ACQUIRE);
     assert_memory_not_equal(d.keeper.request_id, before, sizeof before);
 }

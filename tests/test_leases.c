@@ -1265,6 +1265,40 @@ static void a_child_without_a_thread_for_its_keeper_is_told_and_tries_again(void
     kz_close(gen);
 }
 
+/* A restored process image: the same state of chance in two generators. They are not one that asks twice. */
+static void a_copy_of_a_generator_is_given_a_lease_of_its_own(void **state)
+{
+    (void)state;
+    kz_generator *gens[2];
+    kz_error err;
+    for (int i = 0; i < 2; i++)
+        assert_ok(kz_open(&gens[i], "memory:", NULL, &err));
+    kz__hot *one = gens[0]->hot, *other = gens[1]->hot;
+    pthread_mutex_lock(&one->lock);
+    pthread_mutex_lock(&other->lock);
+    memcpy(other->random, one->random, sizeof one->random);
+    for (int i = 0; i < 2; i++) {
+        gens[i]->hot->keeper.renew_boot_ms = 0;
+        kz__keeper_call(gens[i]->hot);
+    }
+    pthread_mutex_unlock(&other->lock);
+    pthread_mutex_unlock(&one->lock);
+    kz_lease newest[2];
+    for (int i = 0; i < 2; i++) {
+        kz__hot *hot = gens[i]->hot;
+        for (bool there = false; !there; nap_us(1000)) {
+            pthread_mutex_lock(&hot->lock);
+            there = hot->acquired >= 2;
+            newest[i] = hot->keeper.held[hot->keeper.held_count - 1].lease;
+            pthread_mutex_unlock(&hot->lock);
+        }
+    }
+    assert_int_not_equal(newest[0].id, newest[1].id);
+    assert_string_not_equal(newest[0].secret, newest[1].secret);
+    for (int i = 0; i < 2; i++)
+        kz_close(gens[i]);
+}
+
 static void a_child_of_a_generator_over_memory_is_refused(void **state)
 {
     (void)state;
@@ -1317,6 +1351,7 @@ int main(void)
         cmocka_unit_test(a_child_forked_while_an_acquire_is_in_flight_takes_a_lease_of_its_own),
         PLACE_TEST(forks_at_any_moment_of_a_busy_keeper_leave_no_child_hanging_and_no_twin),
         cmocka_unit_test(a_child_without_a_thread_for_its_keeper_is_told_and_tries_again),
+        cmocka_unit_test(a_copy_of_a_generator_is_given_a_lease_of_its_own),
         cmocka_unit_test(a_child_of_a_generator_over_memory_is_refused),
     };
     void *page = mmap(NULL, sizeof *scripted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -234,7 +234,7 @@ static void all_1024_taken_is_told_with_the_way_to_look(void **state)
 static bool count_line(void *ctx, const kz_lease_info *info)
 {
     kz_lease_info *lines = ctx;
-    assert_in_range(info->id, 0, 3);
+    assert_in_range(info->id, 0, 5);
     lines[info->id] = *info;
     return true;
 }
@@ -248,11 +248,12 @@ static void slots_locked_by_java_are_respected_and_shown(void **state)
     lock_slots(0, 0);
     redis_server_command(&server, "SET sys:tsid:node:2 LOCKED", NULL, 0);
     redis_server_command(&server, "RPUSH sys:tsid:node:3 1", NULL, 0);
+    redis_server_command(&server, "SET sys:tsid:node:5 'kazahana ab 99999999999999999999 nonsense'", NULL, 0);
     kz_lease lease = claim(&slots);
     assert_int_equal(lease.id, 1);
     assert_int_equal(claim(&slots).id, 4);
     redis_server_command(&server, "DEL sys:tsid:node:4", NULL, 0);
-    kz_lease_info lines[4] = {0};
+    kz_lease_info lines[6] = {0};
     assert_ok(slots.ops->list(slots.source, NULL, count_line, lines, &slots.err));
     assert_string_equal(lines[0].holder, "LOCKED");
     assert_int_equal(lines[0].created_ms, 0);
@@ -261,6 +262,8 @@ static void slots_locked_by_java_are_respected_and_shown(void **state)
     assert_int_equal(lines[1].created_ms, lease.created_ms);
     assert_null(strstr(lines[1].holder, lease.secret));
     assert_true(lines[2].expired_ms == INT64_MAX);
+    assert_string_equal(lines[5].holder, "nonsense");
+    assert_int_equal(lines[5].created_ms, 0);
     assert_string_equal(ask("GET sys:tsid:node:0"), "LOCKED");
     assert_string_equal(ask("TTL sys:tsid:node:2"), "-1");
     table_close(&slots);
@@ -371,7 +374,7 @@ static void a_release_deletes_only_its_own_slot_and_fences_what_was_used(void **
     slots_open(&other, "");
     kz_lease lease = claim(&slots), wrong = lease;
     strcpy(wrong.secret, "00000000000000000000000000000000");
-    int64_t used_ms = table_now(&slots) + 5000;
+    int64_t used_ms = table_now(&slots) + SLOP_MS;
     assert_status(table_release(&slots, &wrong, used_ms), KZ_NOT_FOUND);
     assert_int_equal(ask_number("EXISTS sys:tsid:node:0"), 1);
     /* By whatever connection. */
@@ -415,24 +418,55 @@ static int64_t boot_ns(void *ctx)
     return kz__machine_clock.boot_ns(NULL) + boot_ahead_ns;
 }
 
+static const kz_clock boot_clock = {.boot_ns = boot_ns};
+
 /* Redis' clock set back by an hour looks like a boot clock that went on by an hour more. */
+static redis_table slots_open_by_boot_clock(const char *more)
+{
+    kz_source_options options = {.clock = &boot_clock, .timeout_ms = 5000};
+    char url[300];
+    redis_table slots = {.ops = &kz__source_tsid_redis};
+    snprintf(url, sizeof url, "tsid+%s%s", server.url, more);
+    boot_ahead_ns = 0;
+    assert_ok(slots.ops->open(&slots.source, url, &options, &slots.facts, &slots.err));
+    return slots;
+}
+
 static void time_goes_on_when_redis_was_set_back(void **state)
 {
     (void)state;
-    kz_clock clock = kz__machine_clock;
-    clock.boot_ns = boot_ns;
-    kz_source_options options = {.clock = &clock, .timeout_ms = 5000};
-    char url[300];
-    redis_table slots = {.ops = &kz__source_tsid_redis};
-    snprintf(url, sizeof url, "tsid+%s", server.url);
-    boot_ahead_ns = 0;
-    assert_ok(slots.ops->open(&slots.source, url, &options, &slots.facts, &slots.err));
+    redis_table slots = slots_open_by_boot_clock("");
     kz_lease lease = claim(&slots);
     boot_ahead_ns = INT64_C(3600) * 1000000000;
     int64_t from_ms = slots.grant.source_ms, ms = table_now(&slots);
     assert_in_range(ms - from_ms, 3598000, 3600000 + SLOP_MS);
     assert_ok(refresh(&slots, &lease));
     assert_true(slots.grant.source_ms >= ms);
+    table_close(&slots);
+}
+
+/* Else a generator would take the slot, find it over, and ask again without a pause. */
+static void a_slot_that_is_over_by_the_time_answered_before_is_no_grant(void **state)
+{
+    (void)state;
+    redis_table slots = slots_open_by_boot_clock("?ttl=10min");
+    kz_lease lease = claim(&slots);
+    boot_ahead_ns = INT64_C(3600) * 1000000000;
+    assert_status(refresh(&slots, &lease), KZ_UNAVAILABLE);
+    assert_contains(slots.err.message, "behind the time that it answered before");
+    /* It is ours all the same, and made longer. */
+    assert_true(ask_number("HGET sys:tsid:floor 0") > lease.expired_ms);
+    assert_contains(ask("GET sys:tsid:node:0"), lease.secret);
+    kz_acquire request = table_request(&slots, 256);
+    for (int i = 0; i < 2; i++)
+        assert_status(slots.ops->acquire(slots.source, &request, &slots.grant, &slots.err), KZ_UNAVAILABLE);
+    assert_int_equal(ask_number("HLEN sys:tsid:floor"), 2);
+    /* Redis has come near that time. */
+    boot_ahead_ns = 0;
+    assert_ok(refresh(&slots, &lease));
+    assert_int_equal(slots.grant.leases[0].id, 0);
+    assert_ok(slots.ops->acquire(slots.source, &request, &slots.grant, &slots.err));
+    assert_int_equal(slots.grant.leases[0].id, 1);
     table_close(&slots);
 }
 
@@ -659,6 +693,38 @@ static void a_forked_child_takes_a_slot_of_its_own(void **state)
     kz_close(gen);
 }
 
+/* A fork is no start: who has a slot from Redis has children with slots from Redis, or none. */
+static void a_forked_child_does_not_fall_into_dev_mode(void **state)
+{
+    (void)state;
+    redis_server brief;
+    redis_server_start(&brief, NULL);
+    notes n = {""};
+    kz_options options;
+    kz_options_init(&options);
+    options.log = take_note;
+    options.log_ctx = &n;
+    kz_generator *gen;
+    kz_error err;
+    kz_id id;
+    char url[300];
+    snprintf(url, sizeof url, "tsid+%s?dev=1", brief.url);
+    assert_ok(kz_open(&gen, url, &options, &err));
+    assert_ok(kz_next(gen, &id));
+    redis_server_kill(&brief);
+    pid_t child = fork();
+    if (child == 0) {
+        kz_status status = kz_mint(gen, &id, 1, 500, &err);
+        kz_close(gen);
+        _exit(status == KZ_OK || strstr(n.text, "DEV MODE"));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    kz_close(gen);
+    redis_server_stop(&brief);
+}
+
 static void without_redis_a_start_fails_unless_dev_mode_is_on(void **state)
 {
     (void)state;
@@ -732,6 +798,7 @@ int main(void)
         cmocka_unit_test_setup(a_store_that_forgot_is_told_again, flush),
         cmocka_unit_test_setup(a_release_deletes_only_its_own_slot_and_fences_what_was_used, flush),
         cmocka_unit_test_setup(time_goes_on_when_redis_was_set_back, flush),
+        cmocka_unit_test_setup(a_slot_that_is_over_by_the_time_answered_before_is_no_grant, flush),
         cmocka_unit_test_setup(parameters_are_checked, flush),
         cmocka_unit_test_setup(prefixes_keep_slots_apart_and_a_cluster_needs_a_tag, flush),
         cmocka_unit_test_setup(over_tls_it_is_the_same, flush),
@@ -739,6 +806,7 @@ int main(void)
         cmocka_unit_test_setup(a_generator_keeps_one_lease_however_often_it_is_refreshed, flush),
         cmocka_unit_test_setup(a_random_start_of_the_counter_stays_in_the_node, flush),
         cmocka_unit_test_setup(a_forked_child_takes_a_slot_of_its_own, flush),
+        cmocka_unit_test_setup(a_forked_child_does_not_fall_into_dev_mode, flush),
         cmocka_unit_test_setup(without_redis_a_start_fails_unless_dev_mode_is_on, flush),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -26,12 +26,21 @@ class Scale(unittest.TestCase):
         """Its exit status and its report. It leaves no files behind."""
         with tempfile.TemporaryDirectory(prefix="kz-scale-test-") as folder:
             os.chmod(folder, 0o711)  # PostgreSQL may run as another user
+            environment = {**os.environ, "TMPDIR": folder, "POSTS": os.path.abspath(Posts.program)}
             result = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "scale-demo"), "--json", *flags],
-                                    env={**os.environ, "TMPDIR": folder}, capture_output=True, text=True,
+                                    env=environment, cwd=folder, capture_output=True, text=True,
                                     timeout=TIMEOUT_S, check=False)
             self.assertTrue(result.stdout, result.stderr)
             self.assertEqual(glob.glob(folder + "/*"), [])
         return result.returncode, json.loads(result.stdout)
+
+    def test_the_backend_is_found_from_whatever_directory(self):
+        environment = {name: value for name, value in os.environ.items() if name != "POSTS"}
+        path = subprocess.run([sys.executable, "-c", "from services import Posts; print(Posts.program)"], cwd="/",
+                              env={**environment, "PYTHONPATH": os.path.join(ROOT, "tests")}, capture_output=True,
+                              text=True, timeout=TIMEOUT_S, check=True).stdout.strip()
+        self.assertEqual(os.path.realpath(path), os.path.realpath(os.path.join(ROOT, "build/examples/posts/posts")))
+        self.assertTrue(os.path.isabs(path))
 
     def test_no_id_is_given_twice_while_instances_die_and_start(self):
         status, report = self.demo("--posts", "5000")

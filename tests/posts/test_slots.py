@@ -106,7 +106,7 @@ class Slots(unittest.TestCase):
         self.assertIn("DEV MODE", node["lastError"]["message"])
 
     def test_health_tells_of_a_source_that_went_away_and_of_its_return(self):
-        source = self.source + "?ttl=4s&refresh=1s"
+        source = self.source + "?ttl=10s&refresh=1s"  # so long that a machine that stands still costs no slot
         posts = self.start("patient", source)
         before = node_of(posts)
         self.assertEqual((before["code"], before["lastError"], before["devMode"]), (200, None, False))
