@@ -151,6 +151,12 @@ class StoreError(Error):
     status = "KZ_STORE"
 
 
+class LostError(Error):
+    """What was held at the source is not ours any more. The keeper asks for another lease by itself."""
+
+    status = "KZ_LOST"
+
+
 BY_STATUS: dict[str, type[Error]] = {error.status: error for error in Error.__subclasses__()}
 
 
