@@ -139,6 +139,10 @@ class Numbers(unittest.TestCase):
             with self.subTest(wrong), self.assertRaises(ValueError):
                 SnowflakeGenerator(provider)
 
+    def test_what_is_no_provider_is_named(self):
+        with self.assertRaisesRegex(TypeError, "7 is no provider.*StaticWorkerIdProvider"):
+            SnowflakeGenerator(7)
+
     def test_a_second_process_on_one_state_file_is_refused(self):
         with tempfile.TemporaryDirectory() as folder, worker_id("46"):
             source = LeasedWorkerIdProvider(f"env:WORKER_ID?state={folder}/state")
