@@ -51,7 +51,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 def source_of(provider: Any) -> str:
     """The URL of a provider's source. A number is one too; whether it is a good one is for the library to say."""
     if hasattr(provider, "source"):
-        return provider.source
+        return str(provider.source)
     if hasattr(provider, "get_worker_id"):
         return f"static:{provider.get_worker_id()}"
     raise TypeError(f"{provider!r} is no provider of worker numbers: expected StaticWorkerIdProvider(7) or its like")
