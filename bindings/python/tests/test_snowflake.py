@@ -195,7 +195,8 @@ class Sharing(unittest.TestCase):
 
     def test_the_options_are_those_of_the_library(self):
         options = {"meta": {"who": "ana"}, "timeout_ms": 60000, "throughput": (100, 200)}
-        first, second = (SnowflakeGenerator(LeasedWorkerIdProvider("memory:"), **options) for _ in range(2))
+        provider = LeasedWorkerIdProvider("memory:?service=snowflake")
+        first, second = SnowflakeGenerator(provider, **options), SnowflakeGenerator(provider, **options)
         self.assertEqual(len({decode(each.next_id()).worker_id for each in (first, second)}), 1)
 
     def test_a_leased_place_is_given_back_by_the_last_one_that_closes(self):
