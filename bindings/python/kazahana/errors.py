@@ -152,7 +152,7 @@ class StoreError(Error):
 
 
 class LostError(Error):
-    """The source does not know of what was held any more; other leases are asked for."""
+    """What was held at the source is not ours any more. The keeper asks for another lease by itself."""
 
     status = "KZ_LOST"
 

@@ -117,8 +117,8 @@ class Generator(_core.Generator):
         meta: Union[Mapping[str, str], str, None] = None,
         log: Union[LogFunction, logging.Logger, None] = None,
     ) -> None:
-        least, most = throughput if isinstance(throughput, tuple) else (throughput, throughput)
         self._url = url
+        least, most = throughput if isinstance(throughput, tuple) else (throughput, throughput)
         self._open(
             url,
             None if layout is None else str(layout),

@@ -48,6 +48,9 @@ class Key(NamedTuple):
     algorithm: str = "xtea"
     """Or `speck`."""
 
+    def __repr__(self) -> str:
+        return f"Key(number={self.number!r}, secret=..., algorithm={self.algorithm!r})"
+
 
 def _key_line(number: int, secret: bytes, algorithm: str = "xtea") -> str:
     if not isinstance(secret, bytes):
@@ -137,6 +140,8 @@ class MonoUUID(_core.MonoUUID):
 def _uuid(value: Union[uuid.UUID, str]) -> uuid.UUID:
     if isinstance(value, uuid.UUID):
         return value
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a UUID: expected a uuid.UUID or a text")
     try:
         return uuid.UUID(value)
     except ValueError as error:

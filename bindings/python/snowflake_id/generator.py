@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from datetime import datetime
-from typing import Any, List, NamedTuple, Optional, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Union
 
 import kazahana
 
@@ -35,11 +35,8 @@ def decode(snowflake: Union[int, str]) -> Snowflake:
 
 # The library refuses a second generator on one number, since the two would repeat each other. A program and Django's
 # field may well name the same number, so generators of one process that name the same source are one. A child of fork
-# is another process, and starts with none.
+# is another process: it starts with none, and cannot have a number that its parent had open.
 _shared: weakref.WeakValueDictionary[Any, kazahana.Generator] = weakref.WeakValueDictionary()
-# A number that was opened again within the same millisecond would begin again with the same ID. So it stays open until
-# the process ends, which costs nothing. A state file remembers, and a lease table grants no place twice.
-_kept: List[kazahana.Generator] = []
 _lock = threading.Lock()
 
 
@@ -53,7 +50,11 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 def source_of(provider: Any) -> str:
     """The URL of a provider's source. A number is one too; whether it is a good one is for the library to say."""
-    return provider.source if hasattr(provider, "source") else f"static:{provider.get_worker_id()}"
+    if hasattr(provider, "source"):
+        return str(provider.source)
+    if hasattr(provider, "get_worker_id"):
+        return f"static:{provider.get_worker_id()}"
+    raise TypeError(f"{provider!r} is no provider of worker numbers: expected StaticWorkerIdProvider(7) or its like")
 
 
 def is_number(source: str) -> bool:
@@ -77,14 +78,17 @@ def check_number(source: str) -> None:
             pass  # by this very process: so it is a good one
 
 
-def _open(source: str, options: Any) -> kazahana.Generator:
-    key = (os.getpid(), place_of(source), tuple(sorted(options.items())))
+def _open(source: str, options: Dict[str, Any]) -> kazahana.Generator:
+    pid, place = os.getpid(), place_of(source)
+    meta = options.get("meta")
+    same = {**options, "meta": tuple(meta.items())} if isinstance(meta, Mapping) else options
+    key = (pid, place, tuple(sorted(same.items())))
     with _lock:
+        if is_number(source) and any(owner != pid and held == place for owner, held, _ in list(_shared)):
+            raise kazahana.ForkedError(FORKED.format(source=source))
         core = _shared.get(key)
         if core is None:
             core = _shared[key] = kazahana.Generator(source, layout=LAYOUT, **options)
-            if is_number(source) and "state=" not in source:
-                _kept.append(core)
         return core
 
 
@@ -95,7 +99,8 @@ class SnowflakeGenerator:
     within 0..1023 is a ValueError here, before anything could go wrong. The options are those of kazahana.Generator,
     such as timeout_ms.
 
-    In a child of fork a leased generator takes a lease of its own; one with a number raises kazahana.ForkedError.
+    In a child of fork a leased generator takes a lease of its own; one with a number raises kazahana.ForkedError, and
+    so does a new one with that number, as long as the child has the old one.
     """
 
     def __init__(self, worker_id_provider: Optional[Any] = None, **options: Any) -> None:

@@ -17,6 +17,8 @@
 PyObject *kzpy_raise(const kz_error *err);
 /* The same with a message of the binding's own. */
 PyObject *kzpy_fail(kz_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A str of the library's words; NULL and an exception. What they name may be cut off within a character. */
+PyObject *kzpy_message(const char *text);
 /* An ID from an int; false and an exception if it is none. */
 bool kzpy_id(PyObject *number, kz_id *id);
 /* Makes a type and puts it into the module under its own name. */

@@ -6,13 +6,18 @@
 
 /* ------------------------------------------------------------------------------------------------------- errors */
 
+PyObject *kzpy_message(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
 PyObject *kzpy_raise(const kz_error *err)
 {
     PyObject *errors = PyImport_ImportModule("kazahana.errors");
     if (!errors)
         return NULL;
     PyObject *error =
-        PyObject_CallMethod(errors, "from_library", "sssLL", kz_status_name(err->status), err->message,
+        PyObject_CallMethod(errors, "from_library", "sNsLL", kz_status_name(err->status), kzpy_message(err->message),
                             kz_status_name(err->cause), (long long)err->backward_ms, (long long)err->limit_ms);
     if (error)
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);

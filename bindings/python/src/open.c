@@ -33,7 +33,7 @@ void kzpy_log(void *ctx, kz_log_level level, const char *message)
         Py_INCREF(callable);
         kzpy_sink *outer = in_log;
         in_log = sink;
-        PyObject *result = PyObject_CallFunction(callable, "is", (int)level, message);
+        PyObject *result = PyObject_CallFunction(callable, "iN", (int)level, kzpy_message(message));
         in_log = outer;
         if (!result)
             PyErr_WriteUnraisable(callable);

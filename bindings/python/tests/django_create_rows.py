@@ -10,7 +10,7 @@ import sys
 import django
 
 BATCH = 1000
-SINGLES = 250
+SINGLES = 100
 
 
 def create(count):

@@ -74,7 +74,7 @@ class EightWorkers(unittest.TestCase):
         self.assertEqual(in_database(name, f"SELECT {counts} FROM games_event"), f"{expected}|{expected}|{processes}")
 
     def test_apart_with_leases_in_sqlite(self):
-        self.create("sqlite", ROWS, forked=False)
+        self.create("sqlite", FEWER_ROWS, forked=False)
 
     def test_forked_after_ids_were_made_with_leases_in_redis(self):
         self.create("redis", ROWS, forked=True)

@@ -49,6 +49,11 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(kazahana.InvalidError, "nonsense"):
             kazahana.Generator("nonsense")
 
+    def test_a_message_that_is_cut_off_within_a_character_is_told_all_the_same(self):
+        for url in ("static:" + "é" * 300, "static:x" + "é" * 300):
+            with self.assertRaisesRegex(kazahana.InvalidError, "é"):
+                kazahana.Generator(url)
+
     def test_no_lease_names_its_cause(self):
         with self.assertRaises(kazahana.LeaseAcquisitionError) as caught:
             kazahana.Generator("redis://127.0.0.1:1/0", timeout_ms=100)

@@ -139,6 +139,10 @@ class Numbers(unittest.TestCase):
             with self.subTest(wrong), self.assertRaises(ValueError):
                 SnowflakeGenerator(provider)
 
+    def test_what_is_no_provider_is_named(self):
+        with self.assertRaisesRegex(TypeError, "7 is no provider.*StaticWorkerIdProvider"):
+            SnowflakeGenerator(7)
+
     def test_a_second_process_on_one_state_file_is_refused(self):
         with tempfile.TemporaryDirectory() as folder, worker_id("46"):
             source = LeasedWorkerIdProvider(f"env:WORKER_ID?state={folder}/state")
@@ -182,6 +186,18 @@ class Sharing(unittest.TestCase):
             with self.assertRaises(kazahana.InUseError):
                 SnowflakeGenerator(StaticWorkerIdProvider(56))
         SnowflakeGenerator(StaticWorkerIdProvider(56)).next_id()
+
+    def test_a_number_that_is_closed_may_be_had_by_somebody_else_here(self):
+        with SnowflakeGenerator(StaticWorkerIdProvider(59)) as generator:
+            last = generator.next_id()
+        with kazahana.Generator("static:59", layout="snowflake") as other:
+            self.assertGreater(other.next_id(), last)
+
+    def test_the_options_are_those_of_the_library(self):
+        options = {"meta": {"who": "ana"}, "timeout_ms": 60000, "throughput": (100, 200)}
+        provider = LeasedWorkerIdProvider("memory:?service=snowflake")
+        first, second = SnowflakeGenerator(provider, **options), SnowflakeGenerator(provider, **options)
+        self.assertEqual(len({decode(each.next_id()).worker_id for each in (first, second)}), 1)
 
     def test_a_leased_place_is_given_back_by_the_last_one_that_closes(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -232,6 +248,15 @@ class Forks(unittest.TestCase):
             self.assertRegex(told, "^ForkedError: static:60 is the number of the process that this one was forked from")
             self.assertIn("LeasedWorkerIdProvider", told)
         generator.next_id()
+
+    def test_a_child_cannot_open_the_number_that_its_parent_has_open(self):
+        generator = SnowflakeGenerator(StaticWorkerIdProvider(64))
+        with worker_id("64"):
+            for make in (SnowflakeGenerator, lambda: SnowflakeGenerator(StaticWorkerIdProvider(64), timeout_ms=1)):
+                self.assertRegex(in_child(lambda: make().next_id()), "^ForkedError: (env:WORKER_ID|static:64) is the")
+        generator.close()
+        told = in_child(lambda: decode(SnowflakeGenerator(StaticWorkerIdProvider(64)).next_id()).worker_id)
+        self.assertEqual(told, "64")
 
     def test_a_child_may_have_a_number_of_its_own(self):
         generator = SnowflakeGenerator(StaticWorkerIdProvider(61))

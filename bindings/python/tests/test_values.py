@@ -160,6 +160,7 @@ class External(InFolder):
     def test_secrets_do_not_travel(self):
         with self.assertRaises(TypeError):
             pickle.dumps(ExternalIds())
+        self.assertEqual(repr(Key(1, b"0123456789abcdef")), "Key(number=1, secret=..., algorithm='xtea')")
 
 
 class Monotonic(unittest.TestCase):
@@ -199,6 +200,8 @@ class Monotonic(unittest.TestCase):
         for node in (0, 2**24):
             with self.assertRaisesRegex(kazahana.InvalidError, str(node)):
                 MonoUUID(node)
+        with self.assertRaisesRegex(TypeError, "5 is not a UUID"):
+            MonoUUID.valid(5)
 
     def test_neither_is_copied(self):
         for thing in (Mono(), MonoUUID(1)):

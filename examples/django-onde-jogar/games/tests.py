@@ -8,11 +8,14 @@ from django.core import serializers
 from django.core.management import call_command
 from django.db import connection
 from django.forms import modelform_factory
-from django.test import TestCase
+from django.test import TestCase, override_settings
 
 from snowflake_id import decode
 
 from .models import Event, Invite, Participation, User
+
+# A real hash takes half a second, on purpose.
+quick_passwords = override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"])
 
 
 class Models(TestCase):
@@ -46,6 +49,7 @@ class Models(TestCase):
         self.event.delete()
         self.assertEqual(Participation.objects.count() + Invite.objects.count(), 0)
 
+    @quick_passwords
     def test_users_have_permissions_groups_and_sessions(self):
         self.rui.set_password("segredo")
         self.rui.save()
@@ -164,6 +168,7 @@ class Admin(TestCase):
         self.client.post(f"/admin/games/event/{event.id}/delete/", {"post": "yes"})
         self.assertEqual((Event.objects.count(), Participation.objects.count()), (0, 0))
 
+    @quick_passwords
     def test_a_user_is_added(self):
         self.client.post("/admin/games/user/add/", {
             "username": "rui", "password1": "um-segredo-longo", "password2": "um-segredo-longo",

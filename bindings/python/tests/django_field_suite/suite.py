@@ -138,6 +138,19 @@ class InBulk(TestCase):
         Place.objects.bulk_create([Place(name="a"), Place(name="b")], ignore_conflicts=True)
         self.assertEqual(sorted(Place.objects.values_list("name", flat=True)), ["a", "b"])
 
+    def test_a_conflict_that_becomes_an_update_leaves_the_rows_id(self):
+        if django.VERSION < (4, 1):
+            self.skipTest("before Django 4.1 there is no update_conflicts")
+        court = Court.objects.create(place=Place.objects.create(name="a"))
+        Court.objects.bulk_create([Court(id=court.id, place=Place.objects.create(name="b"))], update_conflicts=True,
+                                  unique_fields=["id"], update_fields=["place"])
+        self.assertEqual(Court.objects.get().place.name, "b")
+        first = Place.objects.get(name="a").id
+        Place.objects.bulk_create([Place(name="a"), Place(name="c")], update_conflicts=True, unique_fields=["name"],
+                                  update_fields=["name"])
+        self.assertEqual(Place.objects.get(name="a").id, first)
+        self.assertEqual(Place.objects.count(), 3)
+
     def test_children_can_be_linked_before_anything_is_read_back(self):
         places = Place.objects.bulk_create([Place(name="a"), Place(name="b")])
         Court.objects.bulk_create([Court(place=place) for place in places])
