@@ -124,6 +124,8 @@ static kz_status release_somewhere(store *s, store_job *job)
             job->err = err;
         }
     }
+    if (status == KZ_OK)
+        strcpy(job->service, job->release.service); /* whose it was */
     return status;
 }
 
@@ -198,16 +200,28 @@ static void run_group(store *s, store_job *first)
 
 /* --------------------------------------------------------------------------------------------------- the accounts */
 
-static service_counts *counts_of(store_counts *c, const char *service)
+static service_counts *counts_find(store_counts *c, const char *service)
 {
     for (size_t i = 0; i < c->service_count; i++)
         if (strcmp(c->services[i].service, service) == 0)
             return &c->services[i];
-    bool room = c->service_count < SERVICES_MAX;
-    service_counts *place = &c->services[c->service_count];
-    c->service_count += room || !*place->service;
-    strcpy(place->service, room ? service : "other");
-    return place;
+    return NULL;
+}
+
+/* Anybody can ask for a service of any name, and names become labels: one that the store has never had a lease or a
+ * setting of gets no line of its own. */
+static service_counts *counts_of(store_counts *c, const char *service, bool exists)
+{
+    service_counts *of = counts_find(c, service);
+    if (!of && (!exists || c->service_count >= COUNTED_MAX)) {
+        service = "other";
+        of = counts_find(c, service);
+    }
+    if (!of) {
+        of = &c->services[c->service_count++];
+        strcpy(of->service, service);
+    }
+    return of;
 }
 
 static void count(store *s, const store_job *job)
@@ -216,12 +230,14 @@ static void count(store *s, const store_job *job)
     bool refused = job->status == KZ_NO_FREE_NODE || job->status == KZ_INVALID || job->status == KZ_CONFLICT ||
                    job->status == KZ_NOT_FOUND || job->status == KZ_FORBIDDEN;
     if (job->kind == STORE_ACQUIRE || job->kind == STORE_RELEASE) {
-        service_counts *of = counts_of(c, *job->service ? job->service : "default");
+        service_counts *of = counts_of(c, *job->service ? job->service : "default", job->status == KZ_OK);
         if (job->kind == STORE_ACQUIRE)
             ++*(job->status == KZ_OK ? &of->acquired : refused ? &of->acquire_refused : &of->acquire_failed);
         else
             ++*(job->status == KZ_OK ? &of->released : refused ? &of->release_refused : &of->release_failed);
     }
+    if (job->kind == STORE_CONFIGURE && job->status == KZ_OK)
+        counts_of(c, job->configure.name, true);
     double took_s = (double)(job->waited_ns + job->took_ns) / 1e9;
     size_t bucket = 0;
     while (bucket < 9 && took_s > store_bucket_s[bucket])
@@ -313,8 +329,11 @@ kz_status store_open(store **out, const char *url, const kz_options *options, co
         free(s);
         return status;
     }
-    for (size_t i = 0; i < service_count && status == KZ_OK; i++)
+    counts_of(&s->counts, "default", true);
+    for (size_t i = 0; i < service_count && status == KZ_OK; i++) {
         status = configure(s, &services[i], err);
+        counts_of(&s->counts, services[i].name, true);
+    }
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->last = &s->first;

@@ -58,9 +58,11 @@ typedef struct service_counts {
     uint64_t acquired, acquire_refused, acquire_failed, released, release_refused, release_failed;
 } service_counts;
 
+#define COUNTED_MAX (SERVICES_MAX + 1) /* the default and all of the file */
+
 /* For metrics; thread-safe. */
 typedef struct store_counts {
-    service_counts services[SERVICES_MAX + 1]; /* the last stands for all that found no place */
+    service_counts services[COUNTED_MAX + 1]; /* one more, "other", for all that have no line of their own */
     size_t service_count;
     uint64_t transactions, queue_now;
     uint64_t latency_count; /* of jobs */

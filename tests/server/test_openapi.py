@@ -291,6 +291,34 @@ class Metrics(real.ServerCase):
         ):
             self.assertEqual(int(count), sum(n for name, n in after.items() if name[:2] == (method, route)))
 
+    def results(self, name):
+        pattern = r'^%s\{service="([^"]*)",result="(\w+)"\} (\d+)$' % name
+        text = self.server.ask("GET", "/metrics").body.decode()
+        found = {(service, result): int(count) for service, result, count in re.findall(pattern, text, re.M)}
+        # Each line is one of these, and none comes twice.
+        self.assertEqual(len(found), len(re.findall("^%s" % name, text, re.M)))
+        return found
+
+    def test_services_that_clients_make_up_stay_few_and_harmless(self):
+        for name in ('x"} 1\nevil{a="', "a/b", "\u00fc"):
+            self.assert_problem(self.server.ask("POST", "/lease", {"serviceId": name}), 400)
+        body = {"signature": "0" * 64, "timestamp": self.server.ask("GET", "/time").json()["serverTime"]}
+        self.assert_problem(self.server.ask("DELETE", "/lease/0?serviceId=unheard-of", body), 404)
+        self.assertEqual(self.results("kazahana_lease_acquisitions_total")["other", "refused"], 3)
+        self.assertEqual(self.results("kazahana_lease_releases_total")["other", "refused"], 1)
+        names = ["s%d" % i for i in range(100)] + ["other"]
+        leases = {name: self.server.ask("POST", "/lease", {"serviceId": name}).json()["leases"][0] for name in names}
+        acquired = self.results("kazahana_lease_acquisitions_total")
+        self.assertEqual(sum(acquired.values()), 1 + 3 + len(names))  # and one of setUp
+        self.assertEqual(acquired["s0", "granted"], 1)
+        self.assertGreater(acquired["other", "granted"], 1)
+        self.assertLess(len({service for service, _ in acquired}), 70)
+        # A release that names no service is counted where the lease was.
+        now_ms = self.server.ask("GET", "/time").json()["serverTime"]
+        body = {"signature": real.sign(leases["s0"]["secret"], 0, now_ms), "timestamp": now_ms}
+        self.assertEqual(self.server.ask("DELETE", "/lease/0", body).status, 204)
+        self.assertEqual(self.results("kazahana_lease_releases_total")["s0", "done"], 1)
+
     @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
     def test_the_alerts_are_rules(self):
         alerts = os.path.join(ROOT, "deploy", "alerts.yml")
