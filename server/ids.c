@@ -176,7 +176,7 @@ static bool wants_lines(const http_request *request)
 http_outcome get_ids(call *c)
 {
     char text[16], *end;
-    if (!query_value(c->request, "count", text, sizeof text))
+    if (query_value(c->request, "count", text, sizeof text) != QUERY_VALUE)
         return problem(c->reply, 400, "how many?", "say how many with ?count=N, from 1 to %d", IDS_MAX);
     unsigned long count = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || count < 1 || count > IDS_MAX)
@@ -199,10 +199,11 @@ http_outcome get_decode(call *c)
     kz_form form = strncmp(text, "0x", 2) == 0                                ? KZ_HEX
                    : c->rest.length == 13 && text[strspn(text, "0123456789")] ? KZ_BASE32
                                                                               : KZ_DECIMAL;
+    query_found asked = query_value(c->request, "layout", layout_text, sizeof layout_text);
+    if (asked == QUERY_BAD)
+        return problem(c->reply, 400, "not a layout", "layout must be TIME-NODE-SEQ@EPOCH or a preset's name");
     kz_generator_layout(c->app->gen, &layout);
-    kz_status status = query_value(c->request, "layout", layout_text, sizeof layout_text)
-                           ? kz_layout_parse(layout_text, &layout, &err)
-                           : KZ_OK;
+    kz_status status = asked == QUERY_VALUE ? kz_layout_parse(layout_text, &layout, &err) : KZ_OK;
     if (status == KZ_OK)
         status = kz_text_parse(text, form, &id, &err);
     if (status == KZ_OK)
