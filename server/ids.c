@@ -84,7 +84,7 @@ static void *mint_for_the_waiting(void *arg)
 {
     minter *m = arg;
     pthread_mutex_lock(&m->lock);
-    while (!m->closing || m->first) {
+    while (!m->closing) {
         waiting *w = m->first;
         if (!w) {
             pthread_cond_wait(&m->changed, &m->lock);
@@ -99,6 +99,12 @@ static void *mint_for_the_waiting(void *arg)
         pthread_mutex_lock(&m->lock);
     }
     pthread_mutex_unlock(&m->lock);
+    for (waiting *w = m->first, *next; w; w = next) { /* those who asked have gone */
+        next = w->next;
+        problem_of(w->reply, KZ_UNAVAILABLE, "the server ends");
+        http_reply_send(w->reply);
+        free(w);
+    }
     return NULL;
 }
 

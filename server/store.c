@@ -9,6 +9,8 @@
 
 #define QUEUE_MAX 4096
 #define GROUP_MAX 64 /* jobs made durable together */
+/* In the queue. A store that hangs keeps each job for seconds, and those behind it for the sum of them. */
+#define WAIT_MAX_NS INT64_C(10000000000)
 
 const double store_bucket_s[9] = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5};
 
@@ -143,10 +145,20 @@ static kz_status configure(store *s, const service_settings *service, kz_error *
     return kz_source_configure(s->source, &wanted, err);
 }
 
+static void refuse(store_job *job, const char *why)
+{
+    job->status = job->err.status = KZ_UNAVAILABLE;
+    snprintf(job->err.message, sizeof job->err.message, "%s", why);
+}
+
 static void run_job(store *s, store_job *job)
 {
     int64_t begin_ns = now_ns();
     job->waited_ns = begin_ns - job->waited_ns;
+    if (job->waited_ns > WAIT_MAX_NS) {
+        refuse(job, "the store is too slow: it did not get to this within 10 s");
+        return;
+    }
     switch (job->kind) {
     case STORE_ACQUIRE:
         job->acquire.service = job->service;
@@ -275,11 +287,21 @@ static store_job *take(store *s)
     return first;
 }
 
+/* Whoever asked has gone. A lease that nobody hears of would only keep its node from others. */
+static void refuse_all(store *s)
+{
+    for (store_job *job = s->first, *next; job; job = next) {
+        next = job->next;
+        refuse(job, "the server ends");
+        job->done(job);
+    }
+}
+
 static void *work(void *arg)
 {
     store *s = arg;
     pthread_mutex_lock(&s->lock);
-    while (!s->closing || s->first) {
+    while (!s->closing) {
         if (!s->first) {
             pthread_cond_wait(&s->changed, &s->lock);
             continue;
@@ -301,6 +323,7 @@ static void *work(void *arg)
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
+    refuse_all(s);
     return NULL;
 }
 

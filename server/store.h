@@ -50,7 +50,7 @@ kz_status store_open(store **s, const char *url, const kz_options *options, cons
                      size_t service_count, kz_error *err);
 /* False: the queue is full (nothing was taken; answer 503 with Retry-After). */
 bool store_submit(store *s, store_job *job);
-/* Finishes what waits, then closes. */
+/* Ends what is being done, refuses what waits for its turn (KZ_UNAVAILABLE), then closes. */
 void store_close(store *s);
 
 typedef struct service_counts {

@@ -557,6 +557,37 @@ class TwoServers(ServerCase):
         self.assertEqual(b.ask("DELETE", "/lease/%d" % lease["id"], body).status, 204)
 
 
+@unittest.skipIf(Redis.missing(), "redis-server is not installed")
+class HungStore(ServerCase):
+    def setUp(self):
+        super().setUp()
+        redis = Redis(self.folder).start()
+        self.cleanups.append(redis.kill)
+        self.server = self.serve(store=redis.url)
+        redis.process.send_signal(signal.SIGSTOP)
+        self.cleanups.append(lambda: redis.process.send_signal(signal.SIGCONT))
+
+    ASKED = [("GET", "/metrics", None), ("GET", "/health", None), ("POST", "/lease", {}), ("GET", "/leases", None)]
+
+    def test_nobody_waits_for_the_sum_of_all_that_wait(self):
+        # Each of the forty costs the store five seconds, if it is tried.
+        answers = in_parallel(40, lambda i: self.server.ask(*self.ASKED[i % 4]))
+        for i, answer in enumerate(answers):
+            self.assertEqual(answer.status, 200 if i % 4 == 0 else 503, answer.body[:200])
+        self.assertIn("kazahana_up{component=\"store\"} 0", answers[0].body.decode())
+        self.assertEqual(self.server.ask("GET", "/id").status, 200)
+
+    def test_it_ends_while_requests_wait(self):
+        clients = [self.server.connect() for _ in range(40)]
+        for i, client in enumerate(clients):
+            self.cleanups.append(client.close)
+            method, path, body = self.ASKED[i % 4]
+            client.request(method, path, body=json.dumps(body) if body is not None else None)
+        self.assertEqual(self.server.ask("GET", "/id").status, 200)
+        self.server.process.terminate()
+        self.assertEqual(self.server.wait(PATIENCE_S), 0, self.server.log())
+
+
 class Secrets(ServerCase):
     def test_a_token_is_asked_for_where_it_matters(self):
         path = os.path.join(self.folder, "tokens")
