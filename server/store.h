@@ -35,7 +35,7 @@ typedef struct store_job {
     kz_source_health health; /* STORE_HEALTH */
     kz_lease_info *leases;   /* STORE_LIST */
     size_t lease_count;
-    int64_t waited_ns, took_ns;
+    int64_t queued_ns; /* when it came, by CLOCK_MONOTONIC */
     void (*done)(struct store_job *job);
     void *app, *reply; /* the caller's */
     struct store_job *next;

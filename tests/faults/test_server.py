@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -586,6 +587,22 @@ class HungStore(ServerCase):
         self.assertEqual(self.server.ask("GET", "/id").status, 200)
         self.server.process.terminate()
         self.assertEqual(self.server.wait(PATIENCE_S), 0, self.server.log())
+
+
+class LockedStore(ServerCase):
+    def test_time_spent_on_what_failed_is_counted_as_it_was(self):
+        began = time.monotonic()
+        server = self.serve()
+        with contextlib.closing(sqlite3.connect(self.store.split(":")[1], isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            answers = in_parallel(8, lambda _: server.ask("POST", "/lease", {}))
+            other.execute("ROLLBACK")
+        self.assertEqual({answer.status for answer in answers}, {503})
+        self.assertEqual(server.ask("POST", "/lease", {}).status, 200)
+        text = server.ask("GET", "/metrics").body.decode()
+        total, count = re.findall(r"^kazahana_store_seconds_(?:sum|count) (\S+)$", text, re.M)
+        self.assertGreater(float(total), 1)
+        self.assertLess(float(total), int(count) * (time.monotonic() - began))
 
 
 class Secrets(ServerCase):
