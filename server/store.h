@@ -64,7 +64,7 @@ typedef struct service_counts {
 typedef struct store_counts {
     service_counts services[COUNTED_MAX + 1]; /* one more, "other", for all that have no line of their own */
     size_t service_count;
-    uint64_t transactions, queue_now;
+    uint64_t queue_now;
     uint64_t latency_count; /* of jobs */
     double latency_sum_s;
     uint64_t latency_buckets[10]; /* 0.5, 1, 2, 5, 10, 20, 50, 100, 500 ms, more */

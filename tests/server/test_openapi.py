@@ -4,6 +4,7 @@
     KAZAHANA=build/kazahana tests/server/test_openapi.py
 """
 
+import contextlib
 import json
 import os
 import re
@@ -291,6 +292,20 @@ class Metrics(real.ServerCase):
             r'^kazahana_http_request_seconds_count\{method="(.+)",route="(.+)"\} (\d+)$', text, re.M
         ):
             self.assertEqual(int(count), sum(n for name, n in after.items() if name[:2] == (method, route)))
+
+    def test_connections_beyond_the_limit_are_counted(self):
+        server = self.serve("--connections", "2")
+        with contextlib.closing(server.connect()) as one, contextlib.closing(server.connect()) as two:
+            for connection in (one, two):
+                connection.request("GET", "/id")
+                self.assertEqual(real.Answer(connection.getresponse()).status, 200)
+            answer = server.ask("GET", "/id")
+            self.assert_problem(answer, 503)
+            self.assertIn("retry-after", answer.headers)
+            one.request("GET", "/metrics")
+            text = real.Answer(one.getresponse()).body.decode()
+        self.assertIn("\nkazahana_http_connections 2\n", text)
+        self.assertIn("\nkazahana_http_refused_total 1\n", text)
 
     def results(self, name):
         pattern = r'^%s\{service="([^"]*)",result="(\w+)"\} (\d+)$' % name
