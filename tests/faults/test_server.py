@@ -5,6 +5,7 @@
 """
 
 import contextlib
+import glob
 import hashlib
 import hmac
 import http.client
@@ -32,6 +33,7 @@ LOAD = os.path.abspath(os.environ.get("HTTP_LOAD", "build/bench/http_load"))
 PATIENCE_S = 60  # for what takes a moment on a machine with nothing else to do
 TOKEN = "a-token-for-this-test-only-0001"
 EPOCH_2024_MS = 1704067200000
+FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
 
 
 def environment(**more):
@@ -587,6 +589,21 @@ class HungStore(ServerCase):
         self.assertEqual(self.server.ask("GET", "/id").status, 200)
         self.server.process.terminate()
         self.assertEqual(self.server.wait(PATIENCE_S), 0, self.server.log())
+
+
+@unittest.skipIf(Redis.missing() or not FAKETIME, "redis-server or libfaketime is not installed")
+class OtherClock(ServerCase):
+    def test_a_clock_that_is_hours_off_the_stores_is_a_warning(self):
+        redis = Redis(self.folder).start()
+        self.cleanups.append(redis.kill)
+        for offset in ("+5h", "-5h"):
+            faked = {"LD_PRELOAD": FAKETIME[0], "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            server = self.serve(store=redis.url, env=faked)
+            self.assertEqual(server.ask("GET", "/id").status, 200)
+            answer = server.ask("GET", "/health")
+            self.assertEqual(answer.status, 200, answer.body)
+            parts = {name: part["status"] for name, part in answer.json()["components"].items()}
+            self.assertEqual(parts, {"store": "UP", "clock": "WARN", "generator": "UP"})
 
 
 class LockedStore(ServerCase):
