@@ -1,5 +1,6 @@
 /* From a request to its route: the table, who is allowed, and what an error looks like. */
 #include "server/app.h"
+#include "server/utf8.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -51,13 +52,17 @@ const int64_t http_bucket_us[HTTP_BUCKETS] = {100, 500, 1000, 5000, 10000, 50000
 void write_json_text(http_reply *reply, const char *text)
 {
     http_reply_write(reply, "\"", 1);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
+    for (const unsigned char *c = (const unsigned char *)text; *c;) {
+        size_t length = *c < 0x80 ? 1 : utf8_length(c);
+        if (!length)
+            http_reply_write(reply, "\\ufffd", 6);
+        else if (*c == '"' || *c == '\\')
             http_reply_printf(reply, "\\%c", *c);
         else if (*c < 0x20)
             http_reply_printf(reply, "\\u%04x", *c);
         else
-            http_reply_write(reply, (const char *)c, 1);
+            http_reply_write(reply, (const char *)c, length);
+        c += length ? length : 1;
     }
     http_reply_write(reply, "\"", 1);
 }
@@ -134,7 +139,7 @@ static bool decode(http_text text, char *value, size_t size)
     return true;
 }
 
-bool query_value(const http_request *request, const char *name, char *value, size_t size)
+query_found query_value(const http_request *request, const char *name, char *value, size_t size)
 {
     size_t length = strlen(name);
     const char *at = request->query.at, *end = at + request->query.length;
@@ -142,10 +147,11 @@ bool query_value(const http_request *request, const char *name, char *value, siz
         const char *next = memchr(at, '&', (size_t)(end - at));
         const char *stop = next ? next : end;
         if ((size_t)(stop - at) > length && memcmp(at, name, length) == 0 && at[length] == '=')
-            return decode((http_text){at + length + 1, (size_t)(stop - at) - length - 1}, value, size);
+            return decode((http_text){at + length + 1, (size_t)(stop - at) - length - 1}, value, size) ? QUERY_VALUE
+                                                                                                       : QUERY_BAD;
         at = stop + 1;
     }
-    return false;
+    return QUERY_ABSENT;
 }
 
 /* ------------------------------------------------------------------------------------------------------- dispatch */

@@ -72,8 +72,10 @@ http_outcome problem(http_reply *reply, int status, const char *title, const cha
     __attribute__((format(printf, 4, 5)));
 /* The problem that a status of the library is. */
 http_outcome problem_of(http_reply *reply, kz_status status, const char *detail);
-/* The value of a query parameter, percent signs decoded; false if it is not there or too long. */
-bool query_value(const http_request *request, const char *name, char *value, size_t size);
+typedef enum query_found { QUERY_ABSENT, QUERY_VALUE, QUERY_BAD } query_found;
+/* The value of a query parameter, percent signs decoded. BAD: it is too long for `size`, or a percent sign in it stands
+ * for nothing; `value` is not to be used then. ABSENT leaves `value` as it is. */
+query_found query_value(const http_request *request, const char *name, char *value, size_t size);
 /* -1: it is none. */
 int hex_digit(char c);
 /* A text as a JSON string with its quotes. */

@@ -83,12 +83,15 @@ typedef struct http_counts {
     uint64_t requests_total; /* answered or refused */
 } http_counts;
 
-/* NULL on success, else what went wrong, in static or thread-local memory. */
+/* NULL on success, else what went wrong, in static or thread-local memory. *server is set before the first request can
+ * come, and NULL again if it failed. */
 const char *http_server_start(http_server **server, const http_settings *settings);
 uint16_t http_server_port(const http_server *server);
 void http_server_counts(const http_server *server, http_counts *counts);
-/* Stops accepting, answers what is under way, closes idle connections, waits for at most `grace_ms`, frees.
- * An answer that is still owed then may still be sent: it goes nowhere. */
+/* Stops accepting, answers what is under way, closes idle connections, waits for at most `grace_ms`.
+ * An answer that is still owed then may still be sent, even after http_server_free: it goes nowhere. */
 void http_server_stop(http_server *server, int64_t grace_ms);
+/* Of one that was stopped. NULL is allowed. */
+void http_server_free(http_server *server);
 
 #endif

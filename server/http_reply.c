@@ -184,6 +184,8 @@ bool http_reply_build(const http_reply *reply, bool head, http_after after, http
     if (!http_bytes_reserve(out, 256 + reply->type.length + reply->headers.length + body))
         return false;
     char *to = put_status(out->at + out->length, reply->status);
+    /* A cache on the way may keep a 200 that says nothing else, and give one ID to two clients. */
+    to = PUT(to, "Cache-Control: no-store\r\n");
     if (!no_content) {
         to = PUT(to, "Content-Type: ");
         to = put(to, reply->type.at, reply->type.length);

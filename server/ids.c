@@ -84,7 +84,7 @@ static void *mint_for_the_waiting(void *arg)
 {
     minter *m = arg;
     pthread_mutex_lock(&m->lock);
-    while (!m->closing || m->first) {
+    while (!m->closing) {
         waiting *w = m->first;
         if (!w) {
             pthread_cond_wait(&m->changed, &m->lock);
@@ -99,6 +99,12 @@ static void *mint_for_the_waiting(void *arg)
         pthread_mutex_lock(&m->lock);
     }
     pthread_mutex_unlock(&m->lock);
+    for (waiting *w = m->first, *next; w; w = next) { /* those who asked have gone */
+        next = w->next;
+        problem_of(w->reply, KZ_UNAVAILABLE, "the server ends");
+        http_reply_send(w->reply);
+        free(w);
+    }
     return NULL;
 }
 
@@ -176,7 +182,7 @@ static bool wants_lines(const http_request *request)
 http_outcome get_ids(call *c)
 {
     char text[16], *end;
-    if (!query_value(c->request, "count", text, sizeof text))
+    if (query_value(c->request, "count", text, sizeof text) != QUERY_VALUE)
         return problem(c->reply, 400, "how many?", "say how many with ?count=N, from 1 to %d", IDS_MAX);
     unsigned long count = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || count < 1 || count > IDS_MAX)
@@ -199,10 +205,11 @@ http_outcome get_decode(call *c)
     kz_form form = strncmp(text, "0x", 2) == 0                                ? KZ_HEX
                    : c->rest.length == 13 && text[strspn(text, "0123456789")] ? KZ_BASE32
                                                                               : KZ_DECIMAL;
+    query_found asked = query_value(c->request, "layout", layout_text, sizeof layout_text);
+    if (asked == QUERY_BAD)
+        return problem(c->reply, 400, "not a layout", "layout must be TIME-NODE-SEQ@EPOCH or a preset's name");
     kz_generator_layout(c->app->gen, &layout);
-    kz_status status = query_value(c->request, "layout", layout_text, sizeof layout_text)
-                           ? kz_layout_parse(layout_text, &layout, &err)
-                           : KZ_OK;
+    kz_status status = asked == QUERY_VALUE ? kz_layout_parse(layout_text, &layout, &err) : KZ_OK;
     if (status == KZ_OK)
         status = kz_text_parse(text, form, &id, &err);
     if (status == KZ_OK)

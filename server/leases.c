@@ -188,8 +188,10 @@ static bool read_number(http_text text, uint32_t *number)
 
 http_outcome delete_lease(call *c)
 {
-    char message[256];
+    char message[256], service[KZ_SERVICE_SIZE] = "";
     uint32_t id;
+    if (query_value(c->request, "serviceId", service, sizeof service) == QUERY_BAD)
+        return problem(c->reply, 400, "not a valid request", "serviceId must be a text of 1 to 63 characters");
     if (!read_number(c->rest, &id))
         return problem(c->reply, 400, "not a machine ID", "%.*s is not a machine ID", (int)c->rest.length, c->rest.at);
     json_t *body = read_object(c, message);
@@ -202,8 +204,7 @@ http_outcome delete_lease(call *c)
     if (good && (job = store_job_new(STORE_RELEASE))) {
         strcpy(job->signature, json_string_value(signature));
         job->release = (kz_release){.id = id, .timestamp_ms = json_integer_value(timestamp)};
-        if (!query_value(c->request, "serviceId", job->service, sizeof job->service))
-            job->service[0] = '\0';
+        strcpy(job->service, service);
     }
     json_decref(body);
     if (!good)
@@ -267,21 +268,22 @@ static bool read_after(char *after, store_job *job)
 http_outcome get_leases(call *c)
 {
     enum { LIMIT = 1000 };
-    char limit[64] = "1000", after[KZ_SERVICE_SIZE + 16] = "", *end;
+    char limit[64] = "1000", after[KZ_SERVICE_SIZE + 16] = "";
+    uint32_t lines;
     store_job *job = store_job_new(STORE_LIST);
     if (!job)
         return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
-    query_value(c->request, "limit", limit, sizeof limit);
-    query_value(c->request, "after", after, sizeof after);
-    unsigned long lines = strtoul(limit, &end, 10);
-    const char *wrong = *end || lines < 1 || lines > LIMIT ? "limit must be a number from 1 to 1000"
-                        : !read_after(after, job) ? "after must be the text that came as next in the page before"
-                                                  : NULL;
+    const char *wrong = NULL;
+    if (query_value(c->request, "limit", limit, sizeof limit) == QUERY_BAD ||
+        !read_number((http_text){limit, strlen(limit)}, &lines) || lines < 1 || lines > LIMIT)
+        wrong = "limit must be a number from 1 to 1000";
+    else if (query_value(c->request, "after", after, sizeof after) == QUERY_BAD || !read_after(after, job))
+        wrong = "after must be the text that came as next in the page before";
     if (wrong) {
         store_job_free(job);
         return problem(c->reply, 400, "not a valid request", "%s", wrong);
     }
-    job->lease_limit = lines + 1;
+    job->lease_limit = (size_t)lines + 1;
     return submit(c, job, listed);
 }
 

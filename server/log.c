@@ -1,5 +1,6 @@
 /* The log: a line is put together in one buffer and leaves with one write, so that lines of threads never mix. */
 #include "server/log.h"
+#include "server/utf8.h"
 
 #include <kazahana.h>
 
@@ -53,34 +54,11 @@ static void close_with(line *l, const char *text)
     }
 }
 
-/* The length of the UTF-8 character at `at`, a text's; 0 if it is none. */
-static size_t character_length(const unsigned char *at)
-{
-    static const struct {
-        unsigned char mask, value;
-        unsigned low;
-    } kinds[] = {{0xE0, 0xC0, 0x80}, {0xF0, 0xE0, 0x800}, {0xF8, 0xF0, 0x10000}};
-    for (size_t i = 0; i < 3; i++) {
-        if ((*at & kinds[i].mask) != kinds[i].value)
-            continue;
-        unsigned code = *at & (unsigned char)~kinds[i].mask;
-        for (size_t k = 1; k <= i + 1; k++) {
-            if ((at[k] & 0xC0) != 0x80)
-                return 0;
-            code = code << 6 | (at[k] & 0x3F);
-        }
-        /* 0x80 to 0x9F are control characters too. */
-        bool good = code >= kinds[i].low && code >= 0xA0 && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
-        return good ? i + 2 : 0;
-    }
-    return 0;
-}
-
 static void add_escaped(line *l, const char *text)
 {
     static const char hex[] = "0123456789abcdef";
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
-        size_t length = *at < 0x80 ? 1 : character_length(at);
+        size_t length = *at < 0x80 ? 1 : utf8_length(at);
         if (!length) {
             add(l, "\\ufffd", 6);
             length = 1;

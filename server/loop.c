@@ -274,8 +274,10 @@ static void loop_free(http_loop *loop)
     free(loop->plain);
 }
 
-static void server_free(http_server *server)
+void http_server_free(http_server *server)
 {
+    if (!server)
+        return;
     for (unsigned i = 0; i < server->settings.loops; i++)
         loop_free(&server->loops[i]);
     tls_context_close(server->tls);
@@ -283,9 +285,9 @@ static void server_free(http_server *server)
     free(server);
 }
 
-static void server_join(http_server *server, int64_t grace_ms)
+void http_server_stop(http_server *server, int64_t grace_ms)
 {
-    atomic_store(&server->grace_ms, grace_ms);
+    atomic_store(&server->grace_ms, grace_ms < 0 ? 0 : grace_ms);
     atomic_store(&server->stopping, true);
     for (unsigned i = 0; i < server->started; i++)
         uv_async_send(&server->loops[i].wake);
@@ -330,15 +332,15 @@ const char *http_server_start(http_server **out, const http_settings *settings)
         if (!error)
             error = listen_on(server, &server->loops[i], i == 0);
     }
+    *out = server;
     if (!error)
         error = start_threads(server);
     if (error) {
-        server_join(server, 0);
-        server_free(server);
-        return error;
+        http_server_stop(server, 0);
+        http_server_free(server);
+        *out = NULL;
     }
-    *out = server;
-    return NULL;
+    return error;
 }
 
 uint16_t http_server_port(const http_server *server)
@@ -356,12 +358,4 @@ void http_server_counts(const http_server *server, http_counts *counts)
         counts->cut_total += atomic_load_explicit(&loop->cut_total, memory_order_relaxed);
         counts->requests_total += atomic_load_explicit(&loop->requests_total, memory_order_relaxed);
     }
-}
-
-void http_server_stop(http_server *server, int64_t grace_ms)
-{
-    if (!server)
-        return;
-    server_join(server, grace_ms < 0 ? 0 : grace_ms);
-    server_free(server);
 }

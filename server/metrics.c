@@ -174,6 +174,8 @@ static void write_http(scrape *s)
     http_server_counts(a->http, &counts);
     family(reply, "kazahana_http_connections", "gauge", "Connections that are open.");
     http_reply_printf(reply, "kazahana_http_connections %" PRIu64 "\n", counts.connections_now);
+    family(reply, "kazahana_http_refused_total", "counter", "Connections refused because there were too many.");
+    http_reply_printf(reply, "kazahana_http_refused_total %" PRIu64 "\n", counts.refused_total);
     family(reply, "kazahana_http_cut_total", "counter", "Connections cut because they were too slow.");
     http_reply_printf(reply, "kazahana_http_cut_total %" PRIu64 "\n", counts.cut_total);
 }

@@ -43,8 +43,3 @@ bool notify_stopping(const char *status)
 {
     return send_to_manager("STOPPING=1\n", status);
 }
-
-bool notify_status(const char *status)
-{
-    return status && send_to_manager("", status);
-}

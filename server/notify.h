@@ -7,6 +7,5 @@
 /* Each does nothing where there is no NOTIFY_SOCKET. `status` is one line for people; NULL: none. True: sent. */
 bool notify_ready(const char *status);
 bool notify_stopping(const char *status);
-bool notify_status(const char *status);
 
 #endif

@@ -235,9 +235,11 @@ int serve(settings *s)
     }
     if (a->http)
         http_server_stop(a->http, DRAIN_MS);
+    /* What the store was still busy with looks at the server and the generator when it is done. */
+    store_close(a->store);
+    http_server_free(a->http);
     minter_stop(a->minter);
     kz_close(a->gen);
-    store_close(a->store);
     tokens_free(a->tokens);
     pthread_rwlock_destroy(&a->reload_lock);
     free(a->counts);

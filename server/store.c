@@ -9,6 +9,8 @@
 
 #define QUEUE_MAX 4096
 #define GROUP_MAX 64 /* jobs made durable together */
+/* In the queue. A store that hangs keeps each job for seconds, and those behind it for the sum of them. */
+#define WAIT_MAX_NS INT64_C(10000000000)
 
 const double store_bucket_s[9] = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5};
 
@@ -124,6 +126,8 @@ static kz_status release_somewhere(store *s, store_job *job)
             job->err = err;
         }
     }
+    if (status == KZ_OK)
+        strcpy(job->service, job->release.service); /* whose it was */
     return status;
 }
 
@@ -141,10 +145,18 @@ static kz_status configure(store *s, const service_settings *service, kz_error *
     return kz_source_configure(s->source, &wanted, err);
 }
 
+static void refuse(store_job *job, const char *why)
+{
+    job->status = job->err.status = KZ_UNAVAILABLE;
+    snprintf(job->err.message, sizeof job->err.message, "%s", why);
+}
+
 static void run_job(store *s, store_job *job)
 {
-    int64_t begin_ns = now_ns();
-    job->waited_ns = begin_ns - job->waited_ns;
+    if (now_ns() - job->queued_ns > WAIT_MAX_NS) {
+        refuse(job, "the store is too slow: it did not get to this within 10 s");
+        return;
+    }
     switch (job->kind) {
     case STORE_ACQUIRE:
         job->acquire.service = job->service;
@@ -173,7 +185,6 @@ static void run_job(store *s, store_job *job)
         job->status = configure(s, &job->configure, &job->err);
         break;
     }
-    job->took_ns = now_ns() - begin_ns;
 }
 
 static bool can_be_grouped(const store_job *job)
@@ -198,31 +209,45 @@ static void run_group(store *s, store_job *first)
 
 /* --------------------------------------------------------------------------------------------------- the accounts */
 
-static service_counts *counts_of(store_counts *c, const char *service)
+static service_counts *counts_find(store_counts *c, const char *service)
 {
     for (size_t i = 0; i < c->service_count; i++)
         if (strcmp(c->services[i].service, service) == 0)
             return &c->services[i];
-    bool room = c->service_count < SERVICES_MAX;
-    service_counts *place = &c->services[c->service_count];
-    c->service_count += room || !*place->service;
-    strcpy(place->service, room ? service : "other");
-    return place;
+    return NULL;
 }
 
-static void count(store *s, const store_job *job)
+/* Anybody can ask for a service of any name, and names become labels: one that the store has never had a lease or a
+ * setting of gets no line of its own. */
+static service_counts *counts_of(store_counts *c, const char *service, bool exists)
+{
+    service_counts *of = counts_find(c, service);
+    if (!of && (!exists || c->service_count >= COUNTED_MAX)) {
+        service = "other";
+        of = counts_find(c, service);
+    }
+    if (!of) {
+        of = &c->services[c->service_count++];
+        strcpy(of->service, service);
+    }
+    return of;
+}
+
+static void count(store *s, const store_job *job, int64_t ended_ns)
 {
     store_counts *c = &s->counts;
     bool refused = job->status == KZ_NO_FREE_NODE || job->status == KZ_INVALID || job->status == KZ_CONFLICT ||
                    job->status == KZ_NOT_FOUND || job->status == KZ_FORBIDDEN;
     if (job->kind == STORE_ACQUIRE || job->kind == STORE_RELEASE) {
-        service_counts *of = counts_of(c, *job->service ? job->service : "default");
+        service_counts *of = counts_of(c, *job->service ? job->service : "default", job->status == KZ_OK);
         if (job->kind == STORE_ACQUIRE)
             ++*(job->status == KZ_OK ? &of->acquired : refused ? &of->acquire_refused : &of->acquire_failed);
         else
             ++*(job->status == KZ_OK ? &of->released : refused ? &of->release_refused : &of->release_failed);
     }
-    double took_s = (double)(job->waited_ns + job->took_ns) / 1e9;
+    if (job->kind == STORE_CONFIGURE && job->status == KZ_OK)
+        counts_of(c, job->configure.name, true);
+    double took_s = (double)(ended_ns - job->queued_ns) / 1e9;
     size_t bucket = 0;
     while (bucket < 9 && took_s > store_bucket_s[bucket])
         bucket++;
@@ -255,15 +280,24 @@ static store_job *take(store *s)
     if (!s->first)
         s->last = &s->first;
     s->waiting -= taken;
-    s->counts.transactions++;
     return first;
+}
+
+/* Whoever asked has gone. A lease that nobody hears of would only keep its node from others. */
+static void refuse_all(store *s)
+{
+    for (store_job *job = s->first, *next; job; job = next) {
+        next = job->next;
+        refuse(job, "the server ends");
+        job->done(job);
+    }
 }
 
 static void *work(void *arg)
 {
     store *s = arg;
     pthread_mutex_lock(&s->lock);
-    while (!s->closing || s->first) {
+    while (!s->closing) {
         if (!s->first) {
             pthread_cond_wait(&s->changed, &s->lock);
             continue;
@@ -274,9 +308,10 @@ static void *work(void *arg)
             run_group(s, chain);
         else
             run_job(s, chain);
+        int64_t ended_ns = now_ns(); /* of all: none is answered before the group is durable */
         pthread_mutex_lock(&s->lock);
         for (store_job *job = chain; job; job = job->next)
-            count(s, job);
+            count(s, job, ended_ns);
         pthread_mutex_unlock(&s->lock);
         for (store_job *job = chain, *next; job; job = next) {
             next = job->next;
@@ -285,13 +320,14 @@ static void *work(void *arg)
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
+    refuse_all(s);
     return NULL;
 }
 
 bool store_submit(store *s, store_job *job)
 {
     job->next = NULL;
-    job->waited_ns = now_ns();
+    job->queued_ns = now_ns();
     pthread_mutex_lock(&s->lock);
     bool taken = s->waiting < QUEUE_MAX && !s->closing;
     if (taken) {
@@ -313,8 +349,11 @@ kz_status store_open(store **out, const char *url, const kz_options *options, co
         free(s);
         return status;
     }
-    for (size_t i = 0; i < service_count && status == KZ_OK; i++)
+    counts_of(&s->counts, "default", true);
+    for (size_t i = 0; i < service_count && status == KZ_OK; i++) {
         status = configure(s, &services[i], err);
+        counts_of(&s->counts, services[i].name, true);
+    }
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->last = &s->first;

@@ -35,7 +35,7 @@ typedef struct store_job {
     kz_source_health health; /* STORE_HEALTH */
     kz_lease_info *leases;   /* STORE_LIST */
     size_t lease_count;
-    int64_t waited_ns, took_ns;
+    int64_t queued_ns; /* when it came, by CLOCK_MONOTONIC */
     void (*done)(struct store_job *job);
     void *app, *reply; /* the caller's */
     struct store_job *next;
@@ -50,7 +50,7 @@ kz_status store_open(store **s, const char *url, const kz_options *options, cons
                      size_t service_count, kz_error *err);
 /* False: the queue is full (nothing was taken; answer 503 with Retry-After). */
 bool store_submit(store *s, store_job *job);
-/* Finishes what waits, then closes. */
+/* Ends what is being done, refuses what waits for its turn (KZ_UNAVAILABLE), then closes. */
 void store_close(store *s);
 
 typedef struct service_counts {
@@ -58,11 +58,13 @@ typedef struct service_counts {
     uint64_t acquired, acquire_refused, acquire_failed, released, release_refused, release_failed;
 } service_counts;
 
+#define COUNTED_MAX (SERVICES_MAX + 1) /* the default and all of the file */
+
 /* For metrics; thread-safe. */
 typedef struct store_counts {
-    service_counts services[SERVICES_MAX + 1]; /* the last stands for all that found no place */
+    service_counts services[COUNTED_MAX + 1]; /* one more, "other", for all that have no line of their own */
     size_t service_count;
-    uint64_t transactions, queue_now;
+    uint64_t queue_now;
     uint64_t latency_count; /* of jobs */
     double latency_sum_s;
     uint64_t latency_buckets[10]; /* 0.5, 1, 2, 5, 10, 20, 50, 100, 500 ms, more */

@@ -175,6 +175,7 @@ static inline void wait_owed(size_t count)
 static inline void end(fixture *f)
 {
     http_server_stop(f->server, 2000);
+    http_server_free(f->server);
     answer_all(f);
 }
 

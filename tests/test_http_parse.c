@@ -430,6 +430,8 @@ static void what_has_a_body_or_a_token_is_not_kept(void **state)
     assert_false(parser.kept);
 }
 
+#define FRESH "Cache-Control: no-store\r\n" /* no two clients may get one answer */
+
 static void answers_say_their_length_and_what_happens_to_the_connection(void **state)
 {
     (void)state;
@@ -437,15 +439,17 @@ static void answers_say_their_length_and_what_happens_to_the_connection(void **s
     http_reply_reset(&reply);
     http_reply_printf(&reply, "{\"id\":%d}", 7);
     assert_built(&reply, false, HTTP_KEEP,
-                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{\"id\":7}");
+                 "HTTP/1.1 200 OK\r\n" FRESH "Content-Type: application/json\r\nContent-Length: 8\r\n\r\n{\"id\":7}");
     assert_built(&reply, true, HTTP_CLOSE,
-                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\nConnection: close\r\n\r\n");
+                 "HTTP/1.1 200 OK\r\n" FRESH
+                 "Content-Type: application/json\r\nContent-Length: 8\r\nConnection: close\r\n\r\n");
     http_reply_status(&reply, 204);
-    assert_built(&reply, false, HTTP_KEEP_10, "HTTP/1.1 204 No Content\r\nConnection: keep-alive\r\n\r\n");
+    assert_built(&reply, false, HTTP_KEEP_10, "HTTP/1.1 204 No Content\r\n" FRESH "Connection: keep-alive\r\n\r\n");
     http_reply_problem(&reply, 503, "say \"when\"");
     http_reply_header(&reply, "Retry-After", "1\r\nX: 2");
     assert_built(&reply, false, HTTP_KEEP,
-                 "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nContent-Length: 89\r\n"
+                 "HTTP/1.1 503 Service Unavailable\r\n" FRESH
+                 "Content-Type: application/problem+json\r\nContent-Length: 89\r\n"
                  "Retry-After: 1  X: 2\r\n\r\n"
                  "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
                  "\"detail\":\"say \\\"when\\\"\"}");

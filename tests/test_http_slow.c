@@ -171,6 +171,7 @@ static void a_stop_under_load_answers_everything_in_flight(void **state)
     }
     /* What reached the handler reached the client. */
     assert_int_equal(answered, observed_answers);
+    http_server_free(f.server);
     assert_int_equal(hear(idle), -1);
     assert_hears(waits, 408, NULL);
     client_close(idle);
@@ -192,6 +193,7 @@ static void a_stop_waits_no_longer_than_its_grace_and_late_answers_are_dropped(v
     int64_t start_ms = mono_ms();
     http_server_stop(f.server, 300);
     assert_in_range(mono_ms() - start_ms, 250, PATIENCE_MS);
+    http_server_free(f.server);
     assert_true(hear(c) < 0);
     client_close(c);
     /* The server is gone; the handler's threads do not know. */

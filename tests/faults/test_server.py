@@ -5,6 +5,7 @@
 """
 
 import contextlib
+import glob
 import hashlib
 import hmac
 import http.client
@@ -14,6 +15,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -31,6 +33,7 @@ LOAD = os.path.abspath(os.environ.get("HTTP_LOAD", "build/bench/http_load"))
 PATIENCE_S = 60  # for what takes a moment on a machine with nothing else to do
 TOKEN = "a-token-for-this-test-only-0001"
 EPOCH_2024_MS = 1704067200000
+FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
 
 
 def environment(**more):
@@ -555,6 +558,68 @@ class TwoServers(ServerCase):
         now_ms = b.ask("GET", "/time").json()["serverTime"]
         body = {"signature": sign(lease["secret"], lease["id"], now_ms), "timestamp": now_ms}
         self.assertEqual(b.ask("DELETE", "/lease/%d" % lease["id"], body).status, 204)
+
+
+@unittest.skipIf(Redis.missing(), "redis-server is not installed")
+class HungStore(ServerCase):
+    def setUp(self):
+        super().setUp()
+        redis = Redis(self.folder).start()
+        self.cleanups.append(redis.kill)
+        self.server = self.serve(store=redis.url)
+        redis.process.send_signal(signal.SIGSTOP)
+        self.cleanups.append(lambda: redis.process.send_signal(signal.SIGCONT))
+
+    ASKED = [("GET", "/metrics", None), ("GET", "/health", None), ("POST", "/lease", {}), ("GET", "/leases", None)]
+
+    def test_nobody_waits_for_the_sum_of_all_that_wait(self):
+        # Each of the forty costs the store five seconds, if it is tried.
+        answers = in_parallel(40, lambda i: self.server.ask(*self.ASKED[i % 4]))
+        for i, answer in enumerate(answers):
+            self.assertEqual(answer.status, 200 if i % 4 == 0 else 503, answer.body[:200])
+        self.assertIn("kazahana_up{component=\"store\"} 0", answers[0].body.decode())
+        self.assertEqual(self.server.ask("GET", "/id").status, 200)
+
+    def test_it_ends_while_requests_wait(self):
+        clients = [self.server.connect() for _ in range(40)]
+        for i, client in enumerate(clients):
+            self.cleanups.append(client.close)
+            method, path, body = self.ASKED[i % 4]
+            client.request(method, path, body=json.dumps(body) if body is not None else None)
+        self.assertEqual(self.server.ask("GET", "/id").status, 200)
+        self.server.process.terminate()
+        self.assertEqual(self.server.wait(PATIENCE_S), 0, self.server.log())
+
+
+@unittest.skipIf(Redis.missing() or not FAKETIME, "redis-server or libfaketime is not installed")
+class OtherClock(ServerCase):
+    def test_a_clock_that_is_hours_off_the_stores_is_a_warning(self):
+        redis = Redis(self.folder).start()
+        self.cleanups.append(redis.kill)
+        for offset in ("+5h", "-5h"):
+            faked = {"LD_PRELOAD": FAKETIME[0], "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            server = self.serve(store=redis.url, env=faked)
+            self.assertEqual(server.ask("GET", "/id").status, 200)
+            answer = server.ask("GET", "/health")
+            self.assertEqual(answer.status, 200, answer.body)
+            parts = {name: part["status"] for name, part in answer.json()["components"].items()}
+            self.assertEqual(parts, {"store": "UP", "clock": "WARN", "generator": "UP"})
+
+
+class LockedStore(ServerCase):
+    def test_time_spent_on_what_failed_is_counted_as_it_was(self):
+        began = time.monotonic()
+        server = self.serve()
+        with contextlib.closing(sqlite3.connect(self.store.split(":")[1], isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            answers = in_parallel(8, lambda _: server.ask("POST", "/lease", {}))
+            other.execute("ROLLBACK")
+        self.assertEqual({answer.status for answer in answers}, {503})
+        self.assertEqual(server.ask("POST", "/lease", {}).status, 200)
+        text = server.ask("GET", "/metrics").body.decode()
+        total, count = re.findall(r"^kazahana_store_seconds_(?:sum|count) (\S+)$", text, re.M)
+        self.assertGreater(float(total), 1)
+        self.assertLess(float(total), int(count) * (time.monotonic() - began))
 
 
 class Secrets(ServerCase):

@@ -4,6 +4,7 @@
     KAZAHANA=build/kazahana tests/server/test_openapi.py
 """
 
+import contextlib
 import json
 import os
 import re
@@ -142,7 +143,8 @@ class Described(real.ServerCase):
         for path, method, operation in self.operations():
             for parameter in operation.get("parameters", ()):
                 schema = parameter["schema"]
-                values = ["x", "1.5", "-1", "%00", "a" * 200]
+                unreadable = ["%00", "%zz", "%4", "a" * 200]
+                values = ["x", "1.5", "-1", "%ff", *unreadable]
                 if schema["type"] == "integer":
                     values += ["", "0x1", "1e3", "99999999999"]
                 for limit, step in (("minimum", -1), ("maximum", 1)):
@@ -160,7 +162,7 @@ class Described(real.ServerCase):
                     answer = self.server.ask(method, target, body)
                     self.check(path, method, operation, answer)
                     tried += 1
-                    if schema["type"] == "integer" and len(value) < 100 and value != "%00":
+                    if schema["type"] == "integer" or value in unreadable:
                         self.assertEqual(answer.status, 400, (method, target, answer.body))
                 if parameter["in"] == "query" and parameter.get("required"):
                     self.assert_problem(self.server.ask(method, self.fill(path)), 400)
@@ -290,6 +292,48 @@ class Metrics(real.ServerCase):
             r'^kazahana_http_request_seconds_count\{method="(.+)",route="(.+)"\} (\d+)$', text, re.M
         ):
             self.assertEqual(int(count), sum(n for name, n in after.items() if name[:2] == (method, route)))
+
+    def test_connections_beyond_the_limit_are_counted(self):
+        server = self.serve("--connections", "2")
+        with contextlib.closing(server.connect()) as one, contextlib.closing(server.connect()) as two:
+            for connection in (one, two):
+                connection.request("GET", "/id")
+                self.assertEqual(real.Answer(connection.getresponse()).status, 200)
+            answer = server.ask("GET", "/id")
+            self.assert_problem(answer, 503)
+            self.assertIn("retry-after", answer.headers)
+            one.request("GET", "/metrics")
+            text = real.Answer(one.getresponse()).body.decode()
+        self.assertIn("\nkazahana_http_connections 2\n", text)
+        self.assertIn("\nkazahana_http_refused_total 1\n", text)
+
+    def results(self, name):
+        pattern = r'^%s\{service="([^"]*)",result="(\w+)"\} (\d+)$' % name
+        text = self.server.ask("GET", "/metrics").body.decode()
+        found = {(service, result): int(count) for service, result, count in re.findall(pattern, text, re.M)}
+        # Each line is one of these, and none comes twice.
+        self.assertEqual(len(found), len(re.findall("^%s" % name, text, re.M)))
+        return found
+
+    def test_services_that_clients_make_up_stay_few_and_harmless(self):
+        for name in ('x"} 1\nevil{a="', "a/b", "\u00fc"):
+            self.assert_problem(self.server.ask("POST", "/lease", {"serviceId": name}), 400)
+        body = {"signature": "0" * 64, "timestamp": self.server.ask("GET", "/time").json()["serverTime"]}
+        self.assert_problem(self.server.ask("DELETE", "/lease/0?serviceId=unheard-of", body), 404)
+        self.assertEqual(self.results("kazahana_lease_acquisitions_total")["other", "refused"], 3)
+        self.assertEqual(self.results("kazahana_lease_releases_total")["other", "refused"], 1)
+        names = ["s%d" % i for i in range(100)] + ["other"]
+        leases = {name: self.server.ask("POST", "/lease", {"serviceId": name}).json()["leases"][0] for name in names}
+        acquired = self.results("kazahana_lease_acquisitions_total")
+        self.assertEqual(sum(acquired.values()), 1 + 3 + len(names))  # and one of setUp
+        self.assertEqual(acquired["s0", "granted"], 1)
+        self.assertGreater(acquired["other", "granted"], 1)
+        self.assertLess(len({service for service, _ in acquired}), 70)
+        # A release that names no service is counted where the lease was.
+        now_ms = self.server.ask("GET", "/time").json()["serverTime"]
+        body = {"signature": real.sign(leases["s0"]["secret"], 0, now_ms), "timestamp": now_ms}
+        self.assertEqual(self.server.ask("DELETE", "/lease/0", body).status, 204)
+        self.assertEqual(self.results("kazahana_lease_releases_total")["s0", "done"], 1)
 
     @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
     def test_the_alerts_are_rules(self):
