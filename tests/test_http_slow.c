@@ -52,18 +52,18 @@ static void the_deadline_is_for_the_request_and_not_for_its_bytes(void **state)
 {
     (void)state;
     http_settings settings = test_settings();
-    settings.idle_ms = 1500;
+    settings.idle_ms = 3000;
     begin(&f, &settings);
     /* Slower than idle_ms between bytes, yet in time. */
     client *c = client_open(&f);
     say(c, "GET /now?1 HT");
-    pause_ms(1800);
+    pause_ms(3300);
     say(c, "TP/1.1\r\n" HOST "\r\n");
     assert_hears(c, 200, "1");
     /* An owed answer has its own time. */
     hold_later(true);
     say(c, "GET /later?2 HTTP/1.1\r\n" HOST "\r\n");
-    pause_ms(1800);
+    pause_ms(3300);
     hold_later(false);
     assert_hears(c, 200, "2");
     /* Idle for too long: closed without a word. */
