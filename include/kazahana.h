@@ -605,7 +605,7 @@ enum {
 
 typedef struct kz_source_facts {
     kz_layout layout;           /* of its IDs as far as known before the first lease */
-    uint32_t flags;             /* KZ_SOURCE_* */
+    uint32_t flags;             /* KZ_SOURCE_*; a child that finds others than its parent gets no ID until they are */
     uint32_t throughput_per_ms; /* the most that one generator can get from it; 0: no limit */
 } kz_source_facts;
 

@@ -206,7 +206,8 @@ class Slots(Fleet):
     # ------------------------------------------------------------------------------------------- Redis goes
 
     def test_when_redis_is_gone_minting_goes_on_to_the_window_s_end_and_not_beyond(self):
-        brief = self.start("?ttl=4s&refresh=500ms", *FOREVER, "--timeout", "300")
+        # A half of the timeout is for one exchange with Redis, which writes to the disk before it answers.
+        brief = self.start("?ttl=10s&refresh=500ms", *FOREVER, "--timeout", "5000")
         steady = [self.start("?ttl=10min&refresh=500ms", *FOREVER) for _ in range(3)]
         self.wait_for_ids([brief] + steady)
         self.wait_for("a refresh", lambda: self.ask("PTTL", "sys:tsid:node:%d" % self.node(steady[0])) > 300000)
