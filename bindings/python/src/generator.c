@@ -202,6 +202,11 @@ static PyObject *next_ids(PyObject *op, PyObject *number)
 
 /* --------------------------------------------------------------------------------------------- opening, closing */
 
+static PyObject *fail_open(void)
+{
+    return kzpy_fail(KZ_INVALID, "this generator is open already");
+}
+
 static PyObject *open_it(PyObject *op, PyObject *args)
 {
     generator *self = (generator *)op;
@@ -216,7 +221,7 @@ static PyObject *open_it(PyObject *op, PyObject *args)
                           &o.renew_at, &retry_initial_ms, &retry_max_ms))
         return NULL;
     if (self->gen)
-        return kzpy_fail(KZ_INVALID, "this generator is open already");
+        return fail_open();
     if (least < 0 || least > UINT32_MAX || most < 0 || most > UINT32_MAX)
         return kzpy_fail(KZ_INVALID, "throughput %lld to %lld IDs a ms: expected numbers below 2**32", least, most);
     o.fallback = (kz_fallback)fallback;
@@ -241,6 +246,10 @@ static PyObject *open_it(PyObject *op, PyObject *args)
     kz_generator *gen = kzpy_open(url, &o, sink);
     if (!gen)
         return NULL;
+    if (self->gen) { /* by another thread, or by the log function, meanwhile */
+        kzpy_close(gen, sink);
+        return fail_open();
+    }
     self->gen = gen;
     self->sink = sink;
     self->timeout_ms = timeout_ms;

@@ -282,6 +282,16 @@ class Closing(InFolder):
                 with self.assertRaisesRegex(TypeError, "twins"):
                     duplicate(generator)
 
+    def test_a_generator_that_is_opened_while_it_is_being_opened_keeps_the_first(self):
+        generator = Generator.__new__(Generator)
+        with self.assertRaisesRegex(kazahana.InvalidError, "open already"):
+            generator.__init__("standalone:", log=lambda level, line: generator.__init__("static:9"))
+        generator.next_id()
+        with self.assertRaises(kazahana.InUseError):
+            Generator("static:9")
+        generator.close()
+        Generator("static:9").close()
+
     def test_the_end_of_the_program_gives_leases_back(self):
         # A daemon thread's frame outlives the interpreter, and with it all that it holds.
         script = """
