@@ -79,6 +79,11 @@ def _source() -> str:
     source = chosen.get("SOURCE", "env:WORKER_ID")
     if not isinstance(source, str) or ":" not in source:
         raise ImproperlyConfigured(f"SNOWFLAKE_ID: SOURCE is {source!r}: expected a URL such as redis://localhost/0")
+    if source.startswith(("memory:", "standalone:")):
+        raise ImproperlyConfigured(
+            f"SNOWFLAKE_ID: SOURCE is {source!r}, which every process has to itself, so two of them make the same IDs: "
+            "expected a table that they share, such as sqlite:/path/leases.db"
+        )
     return source
 
 

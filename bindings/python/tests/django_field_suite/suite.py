@@ -349,6 +349,8 @@ class Settings(SimpleTestCase):
             ({"SOURCE": "static:7?stat=/x"}, "stat"),
             ({"SOURCE": None}, "SOURCE is None: expected a URL"),
             ({"SOURCE": "localhost"}, "SOURCE is 'localhost': expected a URL"),
+            ({"SOURCE": "memory:"}, "SOURCE is 'memory:', which every process has to itself"),
+            ({"SOURCE": "standalone:"}, "SOURCE is 'standalone:', which every process has to itself"),
             ({"worker_id": 1}, "SNOWFLAKE_ID has no setting 'worker_id': expected WORKER_ID or SOURCE"),
             ({"WORKER_ID": 1, "SOURCE": "memory:"}, "SNOWFLAKE_ID has WORKER_ID and SOURCE"),
             (7, "SNOWFLAKE_ID is 7: expected a dict"),
