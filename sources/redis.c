@@ -245,13 +245,13 @@ static kz_status read_url(kz__redis *source, const char *text, const kz_source_o
     return status;
 }
 
-static kz_status open_either(void **out, const char *url, const kz_source_options *options, bool tls,
-                             kz_source_facts *facts, kz_error *err)
+static kz_status redis_open(void **out, const char *url, const kz_source_options *options, kz_source_facts *facts,
+                            kz_error *err)
 {
     kz__redis *source = calloc(1, sizeof *source);
     if (!source)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
-    kz_status status = read_url(source, url, options, tls, err);
+    kz_status status = read_url(source, url, options, strncmp(url, "rediss:", 7) == 0, err);
     source->layout = source->params.layout;
     if (!status) {
         kz_error reason;
@@ -271,47 +271,13 @@ static kz_status open_either(void **out, const char *url, const kz_source_option
     return KZ_OK;
 }
 
-static kz_status redis_open(void **source, const char *url, const kz_source_options *options, kz_source_facts *facts,
-                            kz_error *err)
-{
-    return open_either(source, url, options, false, facts, err);
-}
+/* They differ in their URLs only, and the URL is read when it is opened. */
+#define REDIS_OPS(name)                                                                                                \
+    {                                                                                                                  \
+        .struct_size = sizeof(kz_source_ops), .scheme = name, .open = redis_open, .acquire = kz__redis_acquire,        \
+        .release = redis_release, .now = redis_now, .list = kz__redis_list, .health = kz__redis_health,                \
+        .configure = kz__redis_configure, .close = redis_close                                                         \
+    }
 
-static kz_status rediss_open(void **source, const char *url, const kz_source_options *options, kz_source_facts *facts,
-                             kz_error *err)
-{
-    return open_either(source, url, options, true, facts, err);
-}
-
-const kz_source_ops kz__source_redis = {.struct_size = sizeof(kz_source_ops),
-                                        .scheme = "redis",
-                                        .open = redis_open,
-                                        .acquire = kz__redis_acquire,
-                                        .release = redis_release,
-                                        .now = redis_now,
-                                        .list = kz__redis_list,
-                                        .health = kz__redis_health,
-                                        .configure = kz__redis_configure,
-                                        .close = redis_close};
-
-const kz_source_ops kz__source_redis_sentinel = {.struct_size = sizeof(kz_source_ops),
-                                                 .scheme = "redis+sentinel",
-                                                 .open = redis_open,
-                                                 .acquire = kz__redis_acquire,
-                                                 .release = redis_release,
-                                                 .now = redis_now,
-                                                 .list = kz__redis_list,
-                                                 .health = kz__redis_health,
-                                                 .configure = kz__redis_configure,
-                                                 .close = redis_close};
-
-const kz_source_ops kz__source_rediss = {.struct_size = sizeof(kz_source_ops),
-                                         .scheme = "rediss",
-                                         .open = rediss_open,
-                                         .acquire = kz__redis_acquire,
-                                         .release = redis_release,
-                                         .now = redis_now,
-                                         .list = kz__redis_list,
-                                         .health = kz__redis_health,
-                                         .configure = kz__redis_configure,
-                                         .close = redis_close};
+const kz_source_ops kz__source_redis = REDIS_OPS("redis"), kz__source_rediss = REDIS_OPS("rediss"),
+                    kz__source_redis_sentinel = REDIS_OPS("redis+sentinel");

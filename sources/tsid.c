@@ -167,8 +167,8 @@ static kz_status look(kz__tsid *source, bool dev, kz_error *err)
     return status;
 }
 
-static kz_status open_either(void **out, const char *url, const kz_source_options *options, bool tls,
-                             kz_source_facts *facts, kz_error *err)
+static kz_status tsid_open(void **out, const char *url, const kz_source_options *options, kz_source_facts *facts,
+                           kz_error *err)
 {
     kz__tsid *source = calloc(1, sizeof *source);
     if (!source)
@@ -177,7 +177,7 @@ static kz_status open_either(void **out, const char *url, const kz_source_option
     source->log = options->log;
     source->log_ctx = options->log_ctx;
     bool dev;
-    kz_status status = read_url(source, url, options, tls, &dev, err);
+    kz_status status = read_url(source, url, options, strncmp(url, "tsid+rediss:", 12) == 0, &dev, err);
     if (!status)
         status = look(source, dev, err);
     if (status) {
@@ -191,34 +191,12 @@ static kz_status open_either(void **out, const char *url, const kz_source_option
     return KZ_OK;
 }
 
-static kz_status plain_open(void **source, const char *url, const kz_source_options *options, kz_source_facts *facts,
-                            kz_error *err)
-{
-    return open_either(source, url, options, false, facts, err);
-}
+/* They differ in their URLs only, and the URL is read when it is opened. */
+#define TSID_OPS(name)                                                                                                 \
+    {                                                                                                                  \
+        .struct_size = sizeof(kz_source_ops), .scheme = name, .open = tsid_open, .acquire = kz__tsid_acquire,          \
+        .release = kz__tsid_release, .now = kz__tsid_now, .list = kz__tsid_list, .health = kz__tsid_health,            \
+        .close = tsid_close                                                                                            \
+    }
 
-static kz_status tls_open(void **source, const char *url, const kz_source_options *options, kz_source_facts *facts,
-                          kz_error *err)
-{
-    return open_either(source, url, options, true, facts, err);
-}
-
-const kz_source_ops kz__source_tsid_redis = {.struct_size = sizeof(kz_source_ops),
-                                             .scheme = "tsid+redis",
-                                             .open = plain_open,
-                                             .acquire = kz__tsid_acquire,
-                                             .release = kz__tsid_release,
-                                             .now = kz__tsid_now,
-                                             .list = kz__tsid_list,
-                                             .health = kz__tsid_health,
-                                             .close = tsid_close};
-
-const kz_source_ops kz__source_tsid_rediss = {.struct_size = sizeof(kz_source_ops),
-                                              .scheme = "tsid+rediss",
-                                              .open = tls_open,
-                                              .acquire = kz__tsid_acquire,
-                                              .release = kz__tsid_release,
-                                              .now = kz__tsid_now,
-                                              .list = kz__tsid_list,
-                                              .health = kz__tsid_health,
-                                              .close = tsid_close};
+const kz_source_ops kz__source_tsid_redis = TSID_OPS("tsid+redis"), kz__source_tsid_rediss = TSID_OPS("tsid+rediss");
