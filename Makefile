@@ -19,7 +19,7 @@ else
 install_packages = @scripts/install-packages
 endif
 
-.PHONY: help build run test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
+.PHONY: help build run check test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
 	format install clean posts scale-demo
 .DEFAULT_GOAL := help
 
@@ -38,6 +38,14 @@ run: ## Build, start the server, mint an ID through it and take it apart; Ctrl-C
 	@scripts/configure build >/dev/null
 	@ninja -C build --quiet
 	@scripts/demo build/kazahana
+
+check: ## Worth running while you work, under two minutes: lint, build, and the suites that start nothing slow
+	$(install_packages) build test
+	@scripts/lint
+	@scripts/configure build -Dwerror=true >/dev/null
+	@ninja -C build --quiet
+	@meson test -C build --no-rebuild --print-errorlogs --num-processes 4 \
+		--suite unit --suite threads --suite leases --suite server --suite cli --suite fuzz
 
 test: ## Everything: lint, all suites, again under ASan and UBSan, threads and leases under TSan
 	$(install_packages) build test
