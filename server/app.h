@@ -85,9 +85,15 @@ void write_json_text(http_reply *reply, const char *text);
 http_outcome get_id(call *c);
 http_outcome get_ids(call *c);
 http_outcome get_decode(call *c);
-/* Waits for IDs on a thread of its own, so that no loop ever does. */
-minter *minter_start(kz_generator *gen, int64_t timeout_ms);
+typedef enum id_shape { SHAPE_ID, SHAPE_IDS, SHAPE_LINES } id_shape;
+void write_ids(http_reply *reply, id_shape how, const kz_id *ids, size_t count);
+
+/* minter.c */
+/* Mints with the app's generator; asked from when the loops are there. */
+minter *minter_start(app *a);
 void minter_stop(minter *m);
+/* The answer is sent when its IDs are there, or 2 s after there were none any more. */
+http_outcome minter_wait(minter *m, http_reply *reply, id_shape shape, size_t count);
 
 /* leases.c */
 /* Gives the store a job (NULL: out of memory) with this app and this reply in it; `done` sends the reply. */

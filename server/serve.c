@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DRAIN_MS      4000
-#define ID_TIMEOUT_MS 2000
+#define DRAIN_MS 4000
 
 static void log_library(void *ctx, kz_log_level level, const char *message)
 {
@@ -71,7 +70,7 @@ static int open_parts(app *a)
         return fail("store", err.message);
     if (kz_open(&a->gen, s->ids_from ? s->ids_from : s->store, &for_ids, &err))
         return fail("generator", err.message);
-    a->minter = minter_start(a->gen, ID_TIMEOUT_MS);
+    a->minter = minter_start(a);
     return a->minter ? 0 : fail("minter", "no thread for those who wait for an ID");
 }
 
