@@ -17,14 +17,14 @@
 static void log_library(void *ctx, kz_log_level level, const char *message)
 {
     (void)ctx;
-    log_event((int)level, "library", "message", message, NULL);
+    log_often((int)level, "library", "message", message, NULL);
 }
 
 static void log_http(void *ctx, int level, const char *message)
 {
     (void)ctx;
     /* syslog's levels, of which 3 is an error and 4 a warning */
-    log_event(level <= 3 ? LOG_AT_ERROR : level == 4 ? LOG_AT_WARNING : LOG_AT_INFO, "http", "message", message, NULL);
+    log_often(level <= 3 ? LOG_AT_ERROR : level == 4 ? LOG_AT_WARNING : LOG_AT_INFO, "http", "message", message, NULL);
 }
 
 static int fail(const char *event, const char *message)
@@ -243,5 +243,6 @@ int serve(settings *s)
     pthread_rwlock_destroy(&a->reload_lock);
     free(a->counts);
     free(a);
+    log_flush();
     return result;
 }
