@@ -1,12 +1,9 @@
 /* What all lease tables share: their URL parameters, their time, secrets, and the checks of a release. */
 #include "sources/lease_table.h"
 #include "core/error.h"
+#include "core/hash.h"
 #include "lib/clock.h"
-
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
+#include "lib/random.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -133,11 +130,12 @@ kz_status kz__secrets_draw(char (*secrets)[KZ_SECRET_SIZE], size_t count, kz_err
     uint8_t bytes[KZ_GRANT_LEASES_MAX * SECRET_BYTES];
     if (count > KZ_GRANT_LEASES_MAX)
         count = KZ_GRANT_LEASES_MAX;
-    if (count && RAND_bytes(bytes, (int)(count * SECRET_BYTES)) != 1)
-        return kz__fail(err, KZ_SYSTEM, "no random numbers for the secrets of leases");
+    kz_status status = kz__random(bytes, count * SECRET_BYTES, err);
+    if (status)
+        return status;
     for (size_t i = 0; i < count; i++)
         hex(bytes + i * SECRET_BYTES, SECRET_BYTES, secrets[i]);
-    OPENSSL_cleanse(bytes, sizeof bytes);
+    explicit_bzero(bytes, sizeof bytes);
     return KZ_OK;
 }
 
@@ -161,7 +159,7 @@ kz_status kz__table_acquire_for(const kz__rows *rows, kz__service *service, cons
                                .secrets = (const char(*)[KZ_SECRET_SIZE])secrets,
                                .secret_count = count};
     status = kz__table_acquire(rows, service, &asked, grant, err);
-    OPENSSL_cleanse(secrets, count * sizeof secrets[0]);
+    explicit_bzero(secrets, count * sizeof secrets[0]);
     return status;
 }
 
@@ -178,13 +176,9 @@ void kz_release_sign(const char *secret, uint32_t id, int64_t timestamp_ms, char
 {
     char text[40];
     int length = snprintf(text, sizeof text, "%" PRIu32 ":%" PRId64, id, timestamp_ms);
-    uint8_t sum[EVP_MAX_MD_SIZE] = {0};
-    unsigned size = 0;
-    /* A signature that cannot be made is no signature at all. */
-    if (HMAC(EVP_sha256(), secret, (int)strlen(secret), (const uint8_t *)text, (size_t)length, sum, &size))
-        hex(sum, 32, signature);
-    else
-        *signature = '\0';
+    uint8_t sum[KZ__SHA256_SIZE];
+    kz__hmac_sha256(secret, strlen(secret), text, (size_t)length, sum);
+    hex(sum, sizeof sum, signature);
 }
 
 kz_status kz__release_check(const kz_release *release, int64_t now_ms, kz_error *err)
@@ -210,7 +204,7 @@ bool kz__release_signed_with(const kz_release *release, const char *secret)
     for (size_t i = 0; i < sizeof given - 1 && release->signature[i]; i++)
         given[i] = (char)(release->signature[i] >= 'A' && release->signature[i] <= 'F' ? release->signature[i] | 0x20
                                                                                        : release->signature[i]);
-    return *mine && CRYPTO_memcmp(mine, given, sizeof mine) == 0;
+    return kz__same_bytes(mine, given, sizeof mine);
 }
 
 static bool signed_with(void *ctx, const char *secret)

@@ -1,13 +1,13 @@
 /* Running scripts on a Redis server, and reading what they answer. */
 #include "sources/redis_scripts.h"
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/table.h"
 #include "sources/redis_lua_acquire.h"
 #include "sources/redis_lua_table.h"
 #include "sources/tsid_lua.h"
 
 #include <errno.h>
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,16 +42,13 @@ static void join_scripts(void)
         for (size_t p = 0; p < PIECES_MAX && pieces[i][p]; p++)
             size += strlen(pieces[i][p]);
         char *text = calloc(1, size);
-        unsigned char hash[EVP_MAX_MD_SIZE];
-        unsigned hash_size = 0;
+        uint8_t hash[KZ__SHA1_SIZE];
         if (!text)
             continue;
         for (size_t p = 0; p < PIECES_MAX && pieces[i][p]; p++)
             strcat(text, pieces[i][p]);
-        /* Without SHA-1 (a strict policy) the hash stays wrong, and every call sends the whole script. */
-        if (EVP_Digest(text, size - 1, hash, &hash_size, EVP_sha1(), NULL) != 1)
-            memset(hash, 0, sizeof hash);
-        for (size_t b = 0; b < 20; b++)
+        kz__sha1(text, size - 1, hash);
+        for (size_t b = 0; b < sizeof hash; b++)
             snprintf(scripts[i].sha1 + 2 * b, 3, "%02x", hash[b]);
         scripts[i].text = text;
     }
