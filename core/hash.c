@@ -1,10 +1,20 @@
-/* SHA-256, HMAC and HKDF over it, and SHA-1 for names. */
+/* SHA-256, and HMAC and HKDF over it. */
 #include "core/hash.h"
 
 #include <assert.h>
 #include <string.h>
 
 enum { BLOCK = 64 };
+
+/* ----------------------------------------------------------------------------------------------------- SHA-256 */
+
+#ifdef KZ_OWN_CRYPTO
+
+typedef struct sha256 {
+    uint32_t state[8];
+    uint64_t size;
+    uint8_t block[BLOCK];
+} sha256;
 
 static uint32_t read_word(const uint8_t *at)
 {
@@ -16,52 +26,6 @@ static void write_word(uint8_t *at, uint32_t word)
     for (int i = 0; i < 4; i++)
         at[i] = (uint8_t)(word >> (24 - 8 * i));
 }
-
-static uint32_t rotate_left(uint32_t word, unsigned by)
-{
-    return word << by | word >> (32 - by);
-}
-
-/* What SHA-1 and SHA-256 have in common: blocks of 64 bytes, and an end that carries the length. */
-typedef struct stream {
-    uint32_t state[8];
-    uint64_t size;
-    uint8_t block[BLOCK];
-    void (*mix)(uint32_t state[static 8], const uint8_t block[static BLOCK]);
-} stream;
-
-static void stream_add(stream *s, const void *data, size_t size)
-{
-    const uint8_t *from = data;
-    while (size) {
-        size_t used = s->size % BLOCK, take = BLOCK - used < size ? BLOCK - used : size;
-        memcpy(s->block + used, from, take);
-        s->size += take;
-        from += take;
-        size -= take;
-        if (s->size % BLOCK == 0)
-            s->mix(s->state, s->block);
-    }
-}
-
-static void stream_end(stream *s, uint8_t *hash, size_t words)
-{
-    static const uint8_t padding[BLOCK] = {0x80};
-    uint64_t bits = s->size * 8;
-    uint8_t length[8];
-    write_word(length, (uint32_t)(bits >> 32));
-    write_word(length + 4, (uint32_t)bits);
-    size_t used = s->size % BLOCK;
-    stream_add(s, padding, used < BLOCK - 8 ? BLOCK - 8 - used : 2 * BLOCK - 8 - used);
-    stream_add(s, length, sizeof length);
-    for (size_t i = 0; i < words; i++)
-        write_word(hash + 4 * i, s->state[i]);
-    explicit_bzero(s, sizeof *s);
-}
-
-/* ----------------------------------------------------------------------------------------------------- SHA-256 */
-
-#ifdef KZ_OWN_CRYPTO
 
 static uint32_t rotate_right(uint32_t word, unsigned by)
 {
@@ -103,23 +67,40 @@ static void sha256_mix(uint32_t state[static 8], const uint8_t block[static BLOC
     explicit_bzero(w, sizeof w);
 }
 
-typedef stream sha256;
-
 static void sha256_begin(sha256 *s)
 {
-    *s = (stream){
-        .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19},
-        .mix = sha256_mix};
+    *s = (sha256){
+        .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
 static void sha256_add(sha256 *s, const void *data, size_t size)
 {
-    stream_add(s, data, size);
+    const uint8_t *from = data;
+    while (size) {
+        size_t used = s->size % BLOCK, take = BLOCK - used < size ? BLOCK - used : size;
+        memcpy(s->block + used, from, take);
+        s->size += take;
+        from += take;
+        size -= take;
+        if (s->size % BLOCK == 0)
+            sha256_mix(s->state, s->block);
+    }
 }
 
+/* The end carries the length, in bits. */
 static void sha256_end(sha256 *s, uint8_t hash[static KZ__SHA256_SIZE])
 {
-    stream_end(s, hash, 8);
+    static const uint8_t padding[BLOCK] = {0x80};
+    uint64_t bits = s->size * 8;
+    uint8_t length[8];
+    write_word(length, (uint32_t)(bits >> 32));
+    write_word(length + 4, (uint32_t)bits);
+    size_t used = s->size % BLOCK;
+    sha256_add(s, padding, used < BLOCK - 8 ? BLOCK - 8 - used : 2 * BLOCK - 8 - used);
+    sha256_add(s, length, sizeof length);
+    for (int i = 0; i < 8; i++)
+        write_word(hash + 4 * i, s->state[i]);
+    explicit_bzero(s, sizeof *s);
 }
 
 #else
@@ -201,40 +182,6 @@ void kz__hkdf_expand(const uint8_t key[static KZ__SHA256_SIZE], const char *info
     kz__hmac_sha256(key, KZ__SHA256_SIZE, text, length + 1, sum);
     memcpy(derived, sum, size);
     explicit_bzero(sum, sizeof sum);
-}
-
-/* ------------------------------------------------------------------------------------------------------- SHA-1 */
-
-static void sha1_mix(uint32_t state[static 8], const uint8_t block[static BLOCK])
-{
-    uint32_t w[80];
-    for (int i = 0; i < 16; i++)
-        w[i] = read_word(block + 4 * i);
-    for (int i = 16; i < 80; i++)
-        w[i] = rotate_left(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
-    uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];
-    for (int i = 0; i < 80; i++) {
-        uint32_t t = rotate_left(a, 5) + e + w[i];
-        if (i < 20)
-            t += ((b & c) | (~b & d)) + 0x5a827999;
-        else if (i < 40)
-            t += (b ^ c ^ d) + 0x6ed9eba1;
-        else if (i < 60)
-            t += ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdc;
-        else
-            t += (b ^ c ^ d) + 0xca62c1d6;
-        e = d, d = c, c = rotate_left(b, 30), b = a, a = t;
-    }
-    const uint32_t mixed[5] = {a, b, c, d, e};
-    for (int i = 0; i < 5; i++)
-        state[i] += mixed[i];
-}
-
-void kz__sha1(const void *data, size_t size, uint8_t hash[static KZ__SHA1_SIZE])
-{
-    stream s = {.state = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0}, .mix = sha1_mix};
-    stream_add(&s, data, size);
-    stream_end(&s, hash, 5);
 }
 
 bool kz__same_bytes(const void *a, const void *b, size_t size)
