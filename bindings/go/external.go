@@ -66,3 +66,33 @@ func (k *Keys) Internal(text string) (uint64, error) {
 	}
 	return uint64(id), nil
 }
+
+// ExternalTyped is External with a type in front, such as user_: 1 to 16 of a-z0-9, beginning with a letter. With keys
+// the type is part of the key.
+func (k *Keys) ExternalTyped(kind string, id uint64) (string, error) {
+	var text [C.KZ_EXTERNAL_TYPED_SIZE]C.char
+	var cerr C.kz_error
+	ckind := C.CString(kind)
+	defer free(ckind)
+	status := C.kz_external_encode_typed(k.get(), ckind, C.kz_id(id), &text[0], &cerr)
+	runtime.KeepAlive(k)
+	if status != C.KZ_OK {
+		return "", goError(status, &cerr)
+	}
+	return C.GoString(&text[0]), nil
+}
+
+// InternalTyped turns ExternalTyped back. A text of another type, or none, is refused.
+func (k *Keys) InternalTyped(kind, text string) (uint64, error) {
+	var id C.kz_id
+	var cerr C.kz_error
+	ckind, ctext := C.CString(kind), C.CString(text)
+	defer free(ckind)
+	defer free(ctext)
+	status := C.kz_external_decode_typed(k.get(), ckind, ctext, nil, 0, &id, &cerr)
+	runtime.KeepAlive(k)
+	if status != C.KZ_OK {
+		return 0, goError(status, &cerr)
+	}
+	return uint64(id), nil
+}

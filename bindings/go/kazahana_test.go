@@ -334,6 +334,26 @@ func TestEveryExternalVectorGoesBothWays(t *testing.T) {
 			t.Errorf("%d: %s, %d, %v", want.ID, keys.External(want.ID), id, err)
 		}
 	}
+	for _, want := range v.Typed {
+		var keys *Keys
+		if want.Algorithm != "" {
+			var err error
+			if keys, err = ParseKeys(fmt.Sprintf("%d %s %s\n", want.Key, want.Algorithm, want.Secret)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := keys.ExternalTyped(want.Type, want.ID)
+		id, errBack := keys.InternalTyped(want.Type, want.External)
+		if text != want.External || err != nil || errBack != nil || id != want.ID {
+			t.Errorf("%s %d: %s, %d, %v, %v", want.Type, want.ID, text, id, err, errBack)
+		}
+		if _, err := keys.InternalTyped("other", want.External); err == nil {
+			t.Errorf("%s was read as of another type", want.External)
+		}
+	}
+	if len(v.Typed) == 0 {
+		t.Error("the file of vectors has no typed external IDs")
+	}
 	if _, err := mixer.Internal("short"); err == nil {
 		t.Error("5 characters were read as an external ID")
 	}
