@@ -10,8 +10,6 @@ package kazahana
 // #cgo kazahana_sqlite LDFLAGS: -lsqlite3
 // #cgo kazahana_redis CFLAGS: -DKZ_HAVE_REDIS
 // #cgo kazahana_redis LDFLAGS: -lhiredis
-// #cgo noescape kz_mint
-// #cgo nocallback kz_mint
 // #include <stdlib.h>
 // #include "glue.h"
 import "C"
