@@ -7,7 +7,7 @@
 #include "core/memory_rows.h"
 #include "core/rules.h"
 #include "lib/generator.h"
-#include "sources/lease_table.h"
+#include "sources/table_time.h"
 
 #include <stdio.h>
 
