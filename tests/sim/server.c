@@ -1,4 +1,5 @@
 /* The lease server: the real table over rows in memory, behind a network that cannot be trusted. */
+#include "core/release.h"
 #include "tests/sim/sim.h"
 
 #include "core/error.h"

@@ -8,7 +8,7 @@
 #include "core/place.h"
 #include "core/rules.h"
 #include "lib/generator.h"
-#include "sources/lease_table.h"
+#include "sources/table_time.h"
 
 #include <stdio.h>
 
