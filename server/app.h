@@ -50,6 +50,8 @@ typedef struct app {
     http_server *http;
     pthread_rwlock_t reload_lock; /* SIGHUP changes the tokens and the services */
     tokens *tokens;               /* NULL: nobody is asked for one */
+    bool has_tokens;              /* they may change, but not vanish */
+    bool on_loopback;             /* nobody else can reach it, except through a browser here */
     unsigned loops;
     route_counts (*counts)[ROUTES]; /* for each loop */
 } app;
@@ -83,13 +85,23 @@ int hex_digit(char c);
 /* A text as a JSON string with its quotes. */
 void write_json_text(http_reply *reply, const char *text);
 
+/* doors.c */
+/* True: this request is not let in, and the reply says why. */
+bool door_closed(app *a, const http_request *request, bool wants_token, http_reply *reply);
+
 /* ids.c */
 http_outcome get_id(call *c);
 http_outcome get_ids(call *c);
 http_outcome get_decode(call *c);
-/* Waits for IDs on a thread of its own, so that no loop ever does. */
-minter *minter_start(kz_generator *gen, int64_t timeout_ms);
+typedef enum id_shape { SHAPE_ID, SHAPE_IDS, SHAPE_LINES } id_shape;
+void write_ids(http_reply *reply, id_shape how, const kz_id *ids, size_t count);
+
+/* minter.c */
+/* Mints with the app's generator; asked from when the loops are there. */
+minter *minter_start(app *a);
 void minter_stop(minter *m);
+/* The answer is sent when its IDs are there, or 2 s after there were none any more. */
+http_outcome minter_wait(minter *m, http_reply *reply, id_shape shape, size_t count);
 
 /* leases.c */
 /* Gives the store a job (NULL: out of memory) with this app and this reply in it; `done` sends the reply. */

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDS_MAX = 10000, WAITING_MAX = 1024 };
-
-typedef enum shape { SHAPE_ID, SHAPE_IDS, SHAPE_LINES } shape;
+enum { IDS_MAX = 10000 };
 
 static void write_id(http_reply *reply, kz_id id)
 {
@@ -24,7 +22,7 @@ static void write_id(http_reply *reply, kz_id id)
     http_reply_write(reply, body, (size_t)(end - body));
 }
 
-static void write_ids(http_reply *reply, shape how, const kz_id *ids, size_t count)
+void write_ids(http_reply *reply, id_shape how, const kz_id *ids, size_t count)
 {
     char text[KZ_TEXT_SIZE];
     if (how == SHAPE_ID) {
@@ -46,120 +44,6 @@ static void write_ids(http_reply *reply, shape how, const kz_id *ids, size_t cou
         http_reply_write(reply, "]}}", 3);
 }
 
-/* -------------------------------------------------------------------------------------------------- the minter */
-
-typedef struct waiting {
-    http_reply *reply;
-    shape how;
-    size_t count;
-    struct waiting *next;
-} waiting;
-
-struct minter {
-    kz_generator *gen;
-    int64_t timeout_ms;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    waiting *first, **last;
-    size_t count;
-    bool closing;
-};
-
-static void serve_waiting(minter *m, waiting *w)
-{
-    kz_error err = {0};
-    kz_id *ids = malloc(w->count * sizeof *ids);
-    kz_status status = ids ? kz_mint(m->gen, ids, w->count, m->timeout_ms, &err) : KZ_NO_MEMORY;
-    if (status)
-        problem_of(w->reply, status, ids ? err.message : "out of memory");
-    else
-        write_ids(w->reply, w->how, ids, w->count);
-    free(ids);
-    http_reply_send(w->reply);
-    free(w);
-}
-
-static void *mint_for_the_waiting(void *arg)
-{
-    minter *m = arg;
-    pthread_mutex_lock(&m->lock);
-    while (!m->closing) {
-        waiting *w = m->first;
-        if (!w) {
-            pthread_cond_wait(&m->changed, &m->lock);
-            continue;
-        }
-        m->first = w->next;
-        if (!m->first)
-            m->last = &m->first;
-        m->count--;
-        pthread_mutex_unlock(&m->lock);
-        serve_waiting(m, w);
-        pthread_mutex_lock(&m->lock);
-    }
-    pthread_mutex_unlock(&m->lock);
-    for (waiting *w = m->first, *next; w; w = next) { /* those who asked have gone */
-        next = w->next;
-        problem_of(w->reply, KZ_UNAVAILABLE, "the server ends");
-        http_reply_send(w->reply);
-        free(w);
-    }
-    return NULL;
-}
-
-static http_outcome wait_for(minter *m, http_reply *reply, shape how, size_t count)
-{
-    waiting *w = malloc(sizeof *w);
-    if (!w)
-        return problem_of(reply, KZ_NO_MEMORY, "out of memory");
-    *w = (waiting){reply, how, count, NULL};
-    pthread_mutex_lock(&m->lock);
-    bool room = m->count < WAITING_MAX && !m->closing;
-    if (room) {
-        *m->last = w;
-        m->last = &w->next;
-        m->count++;
-        pthread_cond_signal(&m->changed);
-    }
-    pthread_mutex_unlock(&m->lock);
-    if (room)
-        return HTTP_LATER;
-    free(w);
-    return problem(reply, 503, "too many wait for an ID", "the generator is at its limit: raise --throughput");
-}
-
-minter *minter_start(kz_generator *gen, int64_t timeout_ms)
-{
-    minter *m = calloc(1, sizeof *m);
-    if (!m)
-        return NULL;
-    m->gen = gen;
-    m->timeout_ms = timeout_ms;
-    m->last = &m->first;
-    pthread_mutex_init(&m->lock, NULL);
-    pthread_cond_init(&m->changed, NULL);
-    if (pthread_create(&m->thread, NULL, mint_for_the_waiting, m)) {
-        free(m);
-        return NULL;
-    }
-    return m;
-}
-
-void minter_stop(minter *m)
-{
-    if (!m)
-        return;
-    pthread_mutex_lock(&m->lock);
-    m->closing = true;
-    pthread_cond_signal(&m->changed);
-    pthread_mutex_unlock(&m->lock);
-    pthread_join(m->thread, NULL);
-    pthread_cond_destroy(&m->changed);
-    pthread_mutex_destroy(&m->lock);
-    free(m);
-}
-
 /* --------------------------------------------------------------------------------------------------------- routes */
 
 http_outcome get_id(call *c)
@@ -170,7 +54,7 @@ http_outcome get_id(call *c)
         write_id(c->reply, id);
         return HTTP_DONE;
     }
-    return wait_for(c->app->minter, c->reply, SHAPE_ID, 1);
+    return minter_wait(c->app->minter, c->reply, SHAPE_ID, 1);
 }
 
 static bool wants_lines(const http_request *request)
@@ -188,7 +72,7 @@ http_outcome get_ids(call *c)
     if (*text < '0' || *text > '9' || *end || count < 1 || count > IDS_MAX)
         return problem(c->reply, 400, "not a count", "count=%s is not a number from 1 to %d", text, IDS_MAX);
     /* Large answers and those that have to wait are made by the minter; a loop has others to serve. */
-    return wait_for(c->app->minter, c->reply, wants_lines(c->request) ? SHAPE_LINES : SHAPE_IDS, count);
+    return minter_wait(c->app->minter, c->reply, wants_lines(c->request) ? SHAPE_LINES : SHAPE_IDS, count);
 }
 
 http_outcome get_decode(call *c)

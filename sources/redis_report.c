@@ -34,11 +34,12 @@ static bool read_line(const redisReply *reply, size_t at, kz_lease_info *info)
 static kz_status list_page(kz__redis *source, const char *service, uint32_t *at, kz_lease_visit visit, void *ctx,
                            bool *more, bool *enough, kz_error *err)
 {
-    char from[KZ__REDIS_DIGITS], page[KZ__REDIS_DIGITS];
+    kz__redis_call call;
     redisReply *reply = NULL;
-    kz__redis_place place = {source->prefix, service};
-    const char *args[] = {kz__redis_digits(from, *at), kz__redis_digits(page, KZ__LIST_PAGE)};
-    kz_status status = kz__redis_run(source->link, KZ__REDIS_LIST, &place, 2, args, &reply, err);
+    kz__redis_call_table(&call, KZ__REDIS_LIST, source->prefix, service);
+    kz__redis_add_number(&call, *at);
+    kz__redis_add_number(&call, KZ__LIST_PAGE);
+    kz_status status = kz__redis_run(source->link, &call, &reply, err);
     if (status)
         return status;
     int64_t next = 0;
@@ -81,12 +82,13 @@ static int by_name(const void *a, const void *b)
 kz_status kz__redis_list(void *self, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err)
 {
     kz__redis *source = self;
-    char key[KZ__REDIS_PREFIX_MAX + 32];
+    char key[KZ__REDIS_KEY_SIZE];
+    const char *own;
     redisReply *reply = NULL;
-    kz_status status = kz__redis_ready(source, err);
+    kz_status status = kz__redis_ready(source, NULL, &own, err);
     if (status)
         return status;
-    snprintf(key, sizeof key, "%slease:services", source->prefix);
+    kz__redis_key(key, source->prefix, "default", "lease:services");
     status = command(source->link, 2, (const char *[]){"SMEMBERS", key}, &reply, err);
     if (status)
         return status;
@@ -114,9 +116,8 @@ kz_status kz__redis_list(void *self, const kz_list_from *from, kz_lease_visit vi
 static kz_status count_free(kz__redis *source, const char *service, const kz_layout *layout, uint64_t *free_blocks,
                             kz_error *err)
 {
-    char key[KZ__REDIS_PREFIX_MAX + KZ_SERVICE_SIZE + 32], cursor[32] = "0";
-    bool usual = strcmp(service, "default") == 0;
-    snprintf(key, sizeof key, "%s%s%slease:free", source->prefix, usual ? "" : service, usual ? "" : ":");
+    char key[KZ__REDIS_KEY_SIZE], cursor[32] = "0";
+    kz__redis_key(key, source->prefix, service, "lease:free");
     kz__service facts = {.node_bits = layout->node_bits, .seq_bits = layout->seq_bits};
     kz_status status = KZ_OK;
     *free_blocks = 0;
@@ -245,9 +246,7 @@ kz_status kz__redis_health(void *self, const char *asked, kz_source_health *heal
     const char *service = NULL;
     kz_source_health h = {0};
     kz__redis_settings settings;
-    kz_status status = kz__table_service(&source->params, asked, &service, err);
-    if (!status)
-        status = kz__redis_ready(source, err);
+    kz_status status = kz__redis_ready(source, asked, &service, err);
     if (!status)
         status = kz__redis_settings_read(source, service, false, &settings, err);
     if (!status && settings.exists)

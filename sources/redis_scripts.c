@@ -1,61 +1,97 @@
-/* Running scripts on a Redis server, and reading what they answer. */
+/* Running the scripts of sources/lua on a Redis server, and reading what they answer. */
 #include "sources/redis_scripts.h"
 #include "core/error.h"
 #include "core/table.h"
-#include "sources/redis_lua_acquire.h"
-#include "sources/redis_lua_table.h"
-#include "sources/tsid_lua.h"
+#include "sources/redis_lua.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <openssl/evp.h>
-#include <pthread.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECES_MAX 5
-
-static const char *const pieces[KZ__REDIS_SCRIPTS][PIECES_MAX] = {
-    [KZ__REDIS_ACQUIRE] = {lua_begin, lua_space, lua_new, lua_acquire, lua_grant},
-    [KZ__REDIS_CONFIGURE] = {lua_begin, lua_new, lua_configure},
-    [KZ__REDIS_LOOK] = {lua_begin, lua_space, lua_candidates, lua_look},
-    [KZ__REDIS_RELEASE] = {lua_begin, lua_space, lua_candidates, lua_release},
-    [KZ__REDIS_NOW] = {lua_begin, lua_now},
-    [KZ__REDIS_ADOPT] = {lua_begin, lua_adopt},
-    [KZ__REDIS_LIST] = {lua_begin, lua_space, lua_list},
-    [KZ__TSID_CLAIM] = {tsid_begin, tsid_claim},
-    [KZ__TSID_KEEP] = {tsid_begin, tsid_keep},
-    [KZ__TSID_RELEASE] = {tsid_begin, tsid_release},
-    [KZ__TSID_LIST] = {tsid_begin, tsid_list},
+#define SCRIPT(name)                                                                                                   \
+    {                                                                                                                  \
+        lua_##name, lua_##name##_sha1                                                                                  \
+    }
+static const struct {
+    const char *text, *sha1;
+} scripts[] = {
+    [KZ__REDIS_ACQUIRE] = SCRIPT(acquire), [KZ__REDIS_CONFIGURE] = SCRIPT(configure),
+    [KZ__REDIS_LOOK] = SCRIPT(look),       [KZ__REDIS_RELEASE] = SCRIPT(release),
+    [KZ__REDIS_NOW] = SCRIPT(now),         [KZ__REDIS_ADOPT] = SCRIPT(adopt),
+    [KZ__REDIS_LIST] = SCRIPT(list),       [KZ__TSID_CLAIM] = SCRIPT(tsid_claim),
+    [KZ__TSID_KEEP] = SCRIPT(tsid_keep),   [KZ__TSID_RELEASE] = SCRIPT(tsid_release),
+    [KZ__TSID_LIST] = SCRIPT(tsid_list),
 };
 
-/* The scripts in one piece, with the hash that Redis knows them by. */
-static struct {
-    char *text;
-    char sha1[41];
-} scripts[KZ__REDIS_SCRIPTS];
+/* ------------------------------------------------------------------------------------------------- the question */
 
-static void join_scripts(void)
+void kz__redis_add(kz__redis_call *call, const char *text)
 {
-    for (size_t i = 0; i < KZ__REDIS_SCRIPTS; i++) {
-        size_t size = 1;
-        for (size_t p = 0; p < PIECES_MAX && pieces[i][p]; p++)
-            size += strlen(pieces[i][p]);
-        char *text = calloc(1, size);
-        unsigned char hash[EVP_MAX_MD_SIZE];
-        unsigned hash_size = 0;
-        if (!text)
-            continue;
-        for (size_t p = 0; p < PIECES_MAX && pieces[i][p]; p++)
-            strcat(text, pieces[i][p]);
-        /* Without SHA-1 (a strict policy) the hash stays wrong, and every call sends the whole script. */
-        if (EVP_Digest(text, size - 1, hash, &hash_size, EVP_sha1(), NULL) != 1)
-            memset(hash, 0, sizeof hash);
-        for (size_t b = 0; b < 20; b++)
-            snprintf(scripts[i].sha1 + 2 * b, 3, "%02x", hash[b]);
-        scripts[i].text = text;
-    }
+    assert(call->count < KZ__REDIS_ARGS_MAX);
+    call->texts[call->count++] = text;
 }
+
+void kz__redis_add_number(kz__redis_call *call, int64_t number)
+{
+    assert(call->number_count < KZ__REDIS_NUMBERS_MAX);
+    char *text = call->numbers[call->number_count++];
+    snprintf(text, sizeof call->numbers[0], "%" PRId64, number);
+    kz__redis_add(call, text);
+}
+
+void kz__redis_add_layout(kz__redis_call *call, const kz_layout *layout)
+{
+    kz__redis_add_number(call, layout->epoch_ms);
+    kz__redis_add_number(call, layout->time_bits);
+    kz__redis_add_number(call, layout->node_bits);
+    kz__redis_add_number(call, layout->seq_bits);
+}
+
+static void begin(kz__redis_call *call, kz__redis_script script, int keys)
+{
+    call->script = script;
+    call->count = call->number_count = 0;
+    call->service = NULL;
+    kz__redis_add(call, "EVALSHA");
+    kz__redis_add(call, scripts[script].sha1);
+    kz__redis_add_number(call, keys);
+    for (int i = 0; i < keys; i++)
+        kz__redis_add(call, call->keys[i]);
+}
+
+void kz__redis_key(char key[static KZ__REDIS_KEY_SIZE], const char *prefix, const char *service, const char *rest)
+{
+    bool usual = strcmp(service, "default") == 0;
+    snprintf(key, KZ__REDIS_KEY_SIZE, "%s%s%s%s", prefix, usual ? "" : service, usual ? "" : ":", rest);
+}
+
+void kz__redis_call_table(kz__redis_call *call, kz__redis_script script, const char *prefix, const char *service)
+{
+    begin(call, script, 2);
+    kz__redis_key(call->keys[0], prefix, service, "lease:service");
+    kz__redis_key(call->keys[1], prefix, "default", "lease:services");
+    call->service = service;
+    kz__redis_add(call, service);
+}
+
+void kz__redis_call_slots(kz__redis_call *call, kz__redis_script script, const char *prefix)
+{
+    begin(call, script, 1);
+    snprintf(call->keys[0], sizeof call->keys[0], "%ssys:tsid:floor", prefix);
+}
+
+void kz__redis_request_text(const kz_acquire *request, char text[static KZ__REDIS_REQUEST_SIZE])
+{
+    static const uint8_t none[KZ_REQUEST_ID_SIZE];
+    *text = '\0';
+    for (size_t i = 0; memcmp(request->request_id, none, sizeof none) != 0 && i < KZ_REQUEST_ID_SIZE; i++)
+        snprintf(text + 2 * i, 3, "%02x", request->request_id[i]);
+}
+
+/* --------------------------------------------------------------------------------------------------- the answer */
 
 const char *kz__redis_text(const redisReply *reply, size_t index)
 {
@@ -87,8 +123,7 @@ bool kz__redis_said(const redisReply *reply, const char *word)
 }
 
 /* The answers that any script may give. */
-static kz_status understand(const kz__redis_link *link, const kz__redis_place *place, const redisReply *reply,
-                            kz_error *err)
+static kz_status understand(const kz__redis_link *link, const char *service, const redisReply *reply, kz_error *err)
 {
     const char *name = kz__redis_link_name(link);
     const char *first = kz__redis_text(reply, 1), *second = kz__redis_text(reply, 2);
@@ -96,19 +131,19 @@ static kz_status understand(const kz__redis_link *link, const kz__redis_place *p
         return kz__redis_unexpected(link, "a script", reply, err);
     if (kz__redis_said(reply, "NAME") && first)
         return kz__fail(err, KZ_MISMATCH,
-                        "%s: the keys of service %s belong to service %.63s: choose another ?prefix=", name,
-                        place->service, first);
+                        "%s: the keys of service %s belong to service %.63s: choose another ?prefix=", name, service,
+                        first);
     if (kz__redis_said(reply, "BACK") && first && second)
         return kz__fail(err, KZ_STORE,
                         "%s: the lease table of service %s went back in time (generation %.20s after %.20s): it was "
                         "flushed, or an older copy was restored. Stop all its users, wait until their leases have "
                         "ended, start again; ?amnesia=quarantine waits by itself",
-                        name, place->service, first, second);
+                        name, service, first, second);
     if (kz__redis_said(reply, "HEADLESS"))
         return kz__fail(err, KZ_STORE,
                         "%s: service %s has leases but no settings, so keys were lost: set maxmemory-policy noeviction "
                         "there, and start with another ?prefix= when all leases have ended",
-                        name, place->service);
+                        name, service);
     return KZ_OK;
 }
 
@@ -139,62 +174,23 @@ kz_status kz__redis_check_cluster(kz__redis_link *link, const char *prefix, kz_e
     return status;
 }
 
-kz_status kz__redis_eval(kz__redis_link *link, kz__redis_script script, int key_count, const char *const *keys,
-                         int count, const char *const *args, redisReply **out, kz_error *err)
+kz_status kz__redis_run(kz__redis_link *link, kz__redis_call *call, redisReply **out, kz_error *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, join_scripts);
-    if (!scripts[script].text)
-        return kz__fail(err, KZ_NO_MEMORY, "no memory for a script");
-
-    char keys_text[12];
-    snprintf(keys_text, sizeof keys_text, "%d", key_count);
-    const char *texts[KZ__REDIS_ARGS_MAX] = {"EVALSHA", scripts[script].sha1, keys_text};
-    int used = 3;
-    if (key_count + count > KZ__REDIS_ARGS_MAX - used)
-        return kz__fail(err, KZ_INVALID, "too many arguments for a script");
-    for (int i = 0; i < key_count; i++)
-        texts[used++] = keys[i];
-    for (int i = 0; i < count; i++)
-        texts[used++] = args[i];
-
     redisReply *reply = NULL;
-    kz_status status = kz__redis_send(link, &(kz__redis_args){used, texts, NULL}, &reply, err);
+    kz__redis_args args = {call->count, call->texts, NULL};
+    kz_status status = kz__redis_send(link, &args, &reply, err);
     if (!status && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0) {
         freeReplyObject(reply);
         reply = NULL;
-        texts[0] = "EVAL";
-        texts[1] = scripts[script].text;
-        status = kz__redis_send(link, &(kz__redis_args){used, texts, NULL}, &reply, err);
+        call->texts[0] = "EVAL";
+        call->texts[1] = scripts[call->script].text;
+        status = kz__redis_send(link, &args, &reply, err);
     }
     if (!status)
+        status = understand(link, call->service, reply, err);
+    if (!status)
         *out = reply;
-    return status;
-}
-
-kz_status kz__redis_run(kz__redis_link *link, kz__redis_script script, const kz__redis_place *place, int count,
-                        const char *const *args, redisReply **out, kz_error *err)
-{
-    char service_key[KZ__REDIS_PREFIX_MAX + KZ_SERVICE_SIZE + 32], services_key[KZ__REDIS_PREFIX_MAX + 32];
-    bool usual = strcmp(place->service, "default") == 0;
-    snprintf(service_key, sizeof service_key, "%s%s%slease:service", place->prefix, usual ? "" : place->service,
-             usual ? "" : ":");
-    snprintf(services_key, sizeof services_key, "%slease:services", place->prefix);
-    const char *texts[KZ__REDIS_ARGS_MAX] = {place->service};
-    if (count > KZ__REDIS_ARGS_MAX - 1)
-        return kz__fail(err, KZ_INVALID, "too many arguments for a script");
-    for (int i = 0; i < count; i++)
-        texts[1 + i] = args[i];
-
-    redisReply *reply = NULL;
-    const char *keys[] = {service_key, services_key};
-    kz_status status = kz__redis_eval(link, script, 2, keys, 1 + count, texts, &reply, err);
-    if (status)
-        return status;
-    status = understand(link, place, reply, err);
-    if (status)
+    else if (reply)
         freeReplyObject(reply);
-    else
-        *out = reply;
     return status;
 }

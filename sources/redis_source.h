@@ -5,9 +5,8 @@
 #include "sources/lease_table.h"
 #include "sources/redis_scripts.h"
 
-/* Lua counts in doubles. */
-#define KZ__REDIS_NUMBER_MAX (INT64_C(1) << 52)
-#define KZ__REDIS_DIGITS     24
+/* A server whose clock is further behind the highest time it answered grants nothing. */
+#define KZ__REDIS_BEHIND_MS 1000
 
 /* The last state of a service's table that this source has seen: a store that shows an earlier one went back in time.
  */
@@ -34,8 +33,9 @@ typedef struct kz__redis_settings {
     kz_layout layout;
 } kz__redis_settings;
 
-/* Looks at the server and the service once, as soon as it can be reached. */
-kz_status kz__redis_ready(kz__redis *source, kz_error *err);
+/* Begins every call: `service` is what `asked` means, and the server and the source's own service are looked at once,
+ * as soon as it can be reached. */
+kz_status kz__redis_ready(kz__redis *source, const char *asked, const char **service, kz_error *err);
 
 /* Reads the settings. With `adopt` the layout wanted must be the service's (KZ_MISMATCH), or becomes it if nothing was
  * granted yet. */
@@ -45,26 +45,14 @@ kz_status kz__redis_settings_read(kz__redis *source, const char *service, bool a
 /* KZ_MISMATCH, from the script's answer "MISMATCH". */
 kz_status kz__redis_mismatch(const kz__redis *source, const char *service, const redisReply *reply, kz_error *err);
 
-/* A service's layout in an answer: epoch, time, node and sequence bits from element `at` on. */
-bool kz__redis_read_layout(const redisReply *reply, size_t at, kz_layout *layout);
-
 /* What was seen of a service; NULL: no memory. */
 kz__redis_seen *kz__redis_seen_of(kz__redis *source, const char *service, kz_error *err);
 
 /* What "OK" is followed by: the time, the generation and the birth of the table. */
 bool kz__redis_read_head(const redisReply *reply, kz__redis_seen *seen, int64_t *source_ms);
 
-/* The number as text, in the caller's memory. */
-const char *kz__redis_digits(char text[static KZ__REDIS_DIGITS], int64_t number);
-
 /* What the scripts that may make a service begin with: the settings of a new one, and what was seen before. */
-#define KZ__REDIS_OPENING_ARGS 9
-typedef struct kz__redis_opening {
-    char epoch[KZ__REDIS_DIGITS], time[KZ__REDIS_DIGITS], node[KZ__REDIS_DIGITS], seq[KZ__REDIS_DIGITS],
-        lease[KZ__REDIS_DIGITS], most[KZ__REDIS_DIGITS], generation[KZ__REDIS_DIGITS];
-} kz__redis_opening;
-void kz__redis_opening_fill(const kz__redis *source, const kz__redis_seen *seen, kz__redis_opening *opening,
-                            const char *args[static KZ__REDIS_OPENING_ARGS]);
+void kz__redis_add_opening(kz__redis_call *call, const kz__redis *source, const kz__redis_seen *seen);
 
 /* KZ_INVALID: more slots than Lua can count. */
 kz_status kz__redis_slots_check(const kz_layout *layout, kz_error *err);
@@ -75,6 +63,8 @@ kz_status kz__redis_durable(kz__redis_link *link, const char *instead, bool *dur
                             kz_error *err);
 
 kz_status kz__redis_acquire(void *source, const kz_acquire *request, kz_grant *grant, kz_error *err);
+kz_status kz__redis_release(void *source, const kz_release *release, kz_error *err);
+kz_status kz__redis_now(void *source, int64_t *source_ms, uint64_t *generation, kz_error *err);
 kz_status kz__redis_list(void *source, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err);
 kz_status kz__redis_configure(void *source, const kz_service_settings *settings, kz_error *err);
 kz_status kz__redis_health(void *source, const char *service, kz_source_health *health, kz_error *err);

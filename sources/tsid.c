@@ -27,11 +27,6 @@ void kz__tsid_log(const kz__tsid *source, kz_log_level level, const char *format
     source->log(source->log_ctx, level, line);
 }
 
-void kz__tsid_floor_key(const kz__tsid *source, char key[static KZ__TSID_KEY])
-{
-    snprintf(key, KZ__TSID_KEY, "%ssys:tsid:floor", source->prefix);
-}
-
 kz_status kz__tsid_reached(const kz__tsid *source, kz_error *err)
 {
     if (!source->dev)

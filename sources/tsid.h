@@ -7,7 +7,7 @@
 
 #define KZ__TSID_NODES     1024
 #define KZ__TSID_NODE_BITS 10
-#define KZ__TSID_TOKEN     (2 * KZ_REQUEST_ID_SIZE + 1)
+#define KZ__TSID_TOKEN     KZ__REDIS_REQUEST_SIZE
 #define KZ__TSID_KEY       (KZ__REDIS_PREFIX_MAX + 32)
 
 /* A slot: node `node` for [start_ms, end_ms), under a token that nobody else has. It is the lease's secret too. */
@@ -44,9 +44,6 @@ static inline uint32_t kz__tsid_throughput(const kz_layout *layout)
 {
     return layout->seq_bits < 32 ? UINT32_C(1) << layout->seq_bits : UINT32_MAX;
 }
-
-/* "<prefix>sys:tsid:floor", the key that every script starts from. */
-void kz__tsid_floor_key(const kz__tsid *source, char key[static KZ__TSID_KEY]);
 
 /* KZ_UNAVAILABLE in dev mode: there is no table to look at. */
 kz_status kz__tsid_reached(const kz__tsid *source, kz_error *err);

@@ -11,10 +11,10 @@
 
 static kz_status survey(kz__tsid *source, redisReply **reply, int64_t *now_ms, int64_t *free_nodes, kz_error *err)
 {
-    char key[KZ__TSID_KEY];
-    kz__tsid_floor_key(source, key);
+    kz__redis_call call;
     redisReply *got = NULL;
-    kz_status status = kz__redis_eval(source->link, KZ__TSID_LIST, 1, (const char *[]){key}, 0, NULL, &got, err);
+    kz__redis_call_slots(&call, KZ__TSID_LIST, source->prefix);
+    kz_status status = kz__redis_run(source->link, &call, &got, err);
     if (status)
         return status;
     if (kz__redis_said(got, "OK") && kz__redis_number(got, 1, 0, KZ__REDIS_NUMBER_MAX, now_ms) &&

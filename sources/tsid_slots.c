@@ -62,14 +62,6 @@ static kz_status check_ahead(const kz__tsid *source, const kz__tsid_slot *slot, 
                     kz__redis_link_name(source->link), now_ms - redis_ms);
 }
 
-static kz_status run(kz__tsid *source, kz__redis_script script, int count, const char *const *args, redisReply **reply,
-                     kz_error *err)
-{
-    char key[KZ__TSID_KEY];
-    kz__tsid_floor_key(source, key);
-    return kz__redis_eval(source->link, script, 1, (const char *[]){key}, count, args, reply, err);
-}
-
 static void fill_grant(const kz_layout *layout, const kz__tsid_slot *slot, int64_t source_ms, int64_t renew_after_ms,
                        kz_grant *grant)
 {
@@ -105,17 +97,14 @@ static void write_value(kz__tsid_slot *slot, const char *holder)
 /* The request's ID is random and the same when it is repeated, which is all that a token has to be. */
 static kz_status token_of(const kz_acquire *request, char token[static KZ__TSID_TOKEN], kz_error *err)
 {
-    static const uint8_t none[KZ_REQUEST_ID_SIZE];
-    if (memcmp(request->request_id, none, sizeof none) == 0) {
-        char secret[1][KZ_SECRET_SIZE];
-        kz_status status = kz__secrets_draw(secret, 1, err);
-        if (!status)
-            snprintf(token, KZ__TSID_TOKEN, "%s", secret[0]);
-        return status;
-    }
-    for (size_t i = 0; i < KZ_REQUEST_ID_SIZE; i++)
-        snprintf(token + 2 * i, 3, "%02x", request->request_id[i]);
-    return KZ_OK;
+    char secret[1][KZ_SECRET_SIZE];
+    kz__redis_request_text(request, token);
+    if (*token)
+        return KZ_OK;
+    kz_status status = kz__secrets_draw(secret, 1, err);
+    if (!status)
+        snprintf(token, KZ__TSID_TOKEN, "%s", secret[0]);
+    return status;
 }
 
 static kz_status all_taken(const kz__tsid *source, int64_t fenced, kz_error *err)
@@ -149,16 +138,19 @@ static kz_status read_claim(kz__tsid *source, const redisReply *reply, kz__tsid_
 
 static kz_status claim(kz__tsid *source, const kz_acquire *request, const char *holder, kz_grant *grant, kz_error *err)
 {
-    char window[KZ__REDIS_DIGITS], margin[KZ__REDIS_DIGITS];
     kz__tsid_slot slot = {0};
     int64_t ttl_ms = smaller(source->ttl_ms, FIRST_TTL_MS), window_ms = ttl_ms - margin_ms(ttl_ms), redis_ms = 0;
     kz_status status = token_of(request, slot.token, err);
     if (status)
         return status;
-    const char *args[] = {slot.token, kz__redis_digits(window, window_ms), kz__redis_digits(margin, margin_ms(ttl_ms)),
-                          holder};
+    kz__redis_call call;
     redisReply *reply = NULL;
-    status = run(source, KZ__TSID_CLAIM, 4, args, &reply, err);
+    kz__redis_call_slots(&call, KZ__TSID_CLAIM, source->prefix);
+    kz__redis_add(&call, slot.token);
+    kz__redis_add_number(&call, window_ms);
+    kz__redis_add_number(&call, margin_ms(ttl_ms));
+    kz__redis_add(&call, holder);
+    status = kz__redis_run(source->link, &call, &reply, err);
     if (status)
         return status;
     status = read_claim(source, reply, &slot, &redis_ms, err);
@@ -186,19 +178,20 @@ static kz_status claim(kz__tsid *source, const kz_acquire *request, const char *
  * KZ_LOST: it is not. */
 static kz_status keep(kz__tsid *source, kz__tsid_slot *slot, int64_t ttl_ms, int64_t *redis_ms, kz_error *err)
 {
-    char node[KZ__REDIS_DIGITS], end[KZ__REDIS_DIGITS], window[KZ__REDIS_DIGITS], margin[KZ__REDIS_DIGITS];
     char until[KZ_TIME_TEXT_SIZE];
     int64_t margin_now_ms = margin_ms(ttl_ms ? ttl_ms : source->ttl_ms);
-    const char *args[] = {kz__redis_digits(node, slot->node),
-                          slot->token,
-                          slot->value,
-                          kz__redis_digits(end, slot->end_ms),
-                          kz__redis_digits(window, ttl_ms ? ttl_ms - margin_now_ms : 0),
-                          kz__redis_digits(margin, margin_now_ms)};
+    kz__redis_call call;
     redisReply *reply = NULL;
     kz_error why;
+    kz__redis_call_slots(&call, KZ__TSID_KEEP, source->prefix);
+    kz__redis_add_number(&call, slot->node);
+    kz__redis_add(&call, slot->token);
+    kz__redis_add(&call, slot->value);
+    kz__redis_add_number(&call, slot->end_ms);
+    kz__redis_add_number(&call, ttl_ms ? ttl_ms - margin_now_ms : 0);
+    kz__redis_add_number(&call, margin_now_ms);
     kz_time_text(slot->end_ms, until);
-    kz_status status = run(source, KZ__TSID_KEEP, 6, args, &reply, &why);
+    kz_status status = kz__redis_run(source->link, &call, &reply, &why);
     if (status)
         return kz__fail(err, status, "slot %ssys:tsid:node:%" PRIu32 ", ours until %s, could not be %s: %s",
                         source->prefix, slot->node, until, ttl_ms ? "refreshed" : "looked at", why.message);
@@ -336,16 +329,19 @@ kz_status kz__tsid_release(void *self, const kz_release *release, kz_error *err)
     kz__tsid *source = self;
     if (source->dev)
         return KZ_OK;
-    char token[KZ__TSID_TOKEN] = "", node[KZ__REDIS_DIGITS], timestamp[KZ__REDIS_DIGITS];
+    char token[KZ__TSID_TOKEN] = "";
     kz_status status = release->signature && release->timestamp_ms >= 0 && release->timestamp_ms < KZ__REDIS_NUMBER_MAX
                            ? find_token(source, release, token, err)
                            : kz__fail(err, KZ_INVALID, "a release is signed and has a time");
     if (status)
         return status;
+    kz__redis_call call;
     redisReply *reply = NULL;
-    const char *args[] = {kz__redis_digits(node, release->id), token,
-                          kz__redis_digits(timestamp, release->timestamp_ms)};
-    status = run(source, KZ__TSID_RELEASE, 3, args, &reply, err);
+    kz__redis_call_slots(&call, KZ__TSID_RELEASE, source->prefix);
+    kz__redis_add_number(&call, release->id);
+    kz__redis_add(&call, token);
+    kz__redis_add_number(&call, release->timestamp_ms);
+    status = kz__redis_run(source->link, &call, &reply, err);
     if (status)
         return status;
     if (kz__redis_said(reply, "NOTFOUND"))

@@ -77,8 +77,17 @@ class Library:
             unknown = ", ".join(files.keys() - wanted.keys())
             sys.exit(f"kazahana: some sources want `{unknown}`, of which meson.build says no private_packages")
 
-    def headers(self):
+    @staticmethod
+    def headers():
         return [path for part in (*PARTS, "include") for path in (LIBRARY / part).glob("*.h")]
+
+
+def embed_scripts(target):
+    """sources/redis_lua.h, which Meson makes too: Redis' scripts as C. A source distribution has it ready-made."""
+    if (LIBRARY / "scripts" / "embed").exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        inputs = [*(LIBRARY / "sources" / "lua").glob("*.lua"), *Library.headers()]
+        subprocess.run([sys.executable, LIBRARY / "scripts" / "embed", "--lua", target, *inputs], check=True)
 
 
 def version():
@@ -94,10 +103,13 @@ class BuildExt(build_ext):
         macros = [("_GNU_SOURCE", "1"), *((name, "1") for name in library.macros), *ext.define_macros]
         command = [*self.compiler.compiler_so, *(f"-D{name}={value}" for name, value in macros),
                    *ext.extra_compile_args, *shlex.split(pkg_config("--cflags", library.packages))]
-        includes = [f"-I{path}" for path in (LIBRARY, LIBRARY / "include", *self.compiler.include_dirs)]
         # Objects that were made in another way are not these.
         objects_in = pathlib.Path(self.build_temp, hashlib.sha256(shlex.join(command).encode()).hexdigest()[:8])
-        headers = [*library.headers(), *(HERE / "src").glob("*.h"), HERE / "setup.py"]
+        embed_scripts(objects_in / "sources" / "redis_lua.h")
+        include_dirs = (objects_in, LIBRARY, LIBRARY / "include", *self.compiler.include_dirs)
+        includes = [f"-I{path}" for path in include_dirs]
+        headers = [*library.headers(), *(LIBRARY / "sources").glob("lua/*.lua"), *(HERE / "src").glob("*.h"),
+                   HERE / "setup.py"]
         newest_header = max(path.stat().st_mtime for path in headers)
 
         def compile_one(source):
@@ -126,6 +138,7 @@ class Sdist(sdist):
             target = pathlib.Path(base_dir) / "c" / path.relative_to(LIBRARY)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target)
+        embed_scripts(pathlib.Path(base_dir) / "c" / "sources" / "redis_lua.h")
 
 
 core = Extension(

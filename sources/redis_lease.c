@@ -1,4 +1,5 @@
-/* Acquire, in Redis: the question that the script is asked, and its answer, of which nothing is believed unchecked. */
+/* Acquire, release and the time, in Redis: the questions that the scripts are asked, and their answers, of which
+ * nothing is believed unchecked. */
 #include "core/error.h"
 #include "sources/redis_source.h"
 
@@ -6,6 +7,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+kz__redis_seen *kz__redis_seen_of(kz__redis *source, const char *service, kz_error *err)
+{
+    for (kz__redis_seen *s = source->seen; s; s = s->next)
+        if (strcmp(s->service, service) == 0)
+            return s;
+    kz__redis_seen *s = calloc(1, sizeof *s);
+    if (!s) {
+        kz__fail(err, KZ_NO_MEMORY, "no memory for a service");
+        return NULL;
+    }
+    snprintf(s->service, sizeof s->service, "%s", service);
+    strcpy(s->born, "0");
+    s->next = source->seen;
+    source->seen = s;
+    return s;
+}
+
+bool kz__redis_read_head(const redisReply *reply, kz__redis_seen *seen, int64_t *source_ms)
+{
+    int64_t now_ms, generation;
+    const char *born = kz__redis_text(reply, 3);
+    if (!kz__redis_said(reply, "OK") || !kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &now_ms) ||
+        !kz__redis_number(reply, 2, 0, KZ__REDIS_NUMBER_MAX, &generation) || !born || strlen(born) >= sizeof seen->born)
+        return false;
+    *source_ms = now_ms;
+    seen->generation = generation;
+    strcpy(seen->born, born);
+    return true;
+}
 
 /* Before the leases: the word, time, generation, birth, request, epoch, time bits, count. */
 #define ANSWER_HEAD  8
@@ -95,45 +126,26 @@ static kz_status not_granted(kz__redis *source, const kz_acquire *request, const
     return kz__redis_unexpected(source->link, "acquire", reply, err);
 }
 
-#define REQUEST_TEXT_SIZE (2 * KZ_REQUEST_ID_SIZE + 1)
-
-/* In hex; empty for none. */
-static void request_text(const kz_acquire *request, char text[static REQUEST_TEXT_SIZE])
-{
-    static const uint8_t none[KZ_REQUEST_ID_SIZE];
-    *text = '\0';
-    for (size_t i = 0; memcmp(request->request_id, none, sizeof none) != 0 && i < KZ_REQUEST_ID_SIZE; i++)
-        snprintf(text + 2 * i, 3, "%02x", request->request_id[i]);
-}
-
-#define ARGS_REQUEST KZ__REDIS_OPENING_ARGS
-#define ARGS_SECRETS (ARGS_REQUEST + 3)
-
 /* One acquire with `count` secrets. The reply says "SECRETS" and how many if those are too few. */
-static kz_status ask(kz__redis *source, const kz_acquire *request, const kz__redis_seen *seen, size_t count,
-                     redisReply **reply, kz_error *err)
+static kz_status ask(kz__redis *source, const kz_acquire *request, const char *id, const kz__redis_seen *seen,
+                     size_t count, redisReply **reply, kz_error *err)
 {
-    char(*secrets)[KZ_SECRET_SIZE] = calloc(count, sizeof *secrets);
-    if (!secrets)
-        return kz__fail(err, KZ_NO_MEMORY, "no memory for secrets");
+    char secrets[KZ_GRANT_LEASES_MAX][KZ_SECRET_SIZE], holder[KZ_HOLDER_SIZE] = "";
     kz_status status = kz__secrets_draw(secrets, count, err);
-    char asked[KZ__REDIS_DIGITS], holder[KZ_HOLDER_SIZE] = "", id[REQUEST_TEXT_SIZE];
-    request_text(request, id);
+    if (status)
+        return status;
     if (request->holder)
         snprintf(holder, sizeof holder, "%s", request->holder);
-    kz__redis_opening opening;
-    const char *args[ARGS_SECRETS + KZ_GRANT_LEASES_MAX];
-    kz__redis_opening_fill(source, seen, &opening, args);
-    args[ARGS_REQUEST] = id;
-    args[ARGS_REQUEST + 1] = kz__redis_digits(asked, request->throughput_per_ms);
-    args[ARGS_REQUEST + 2] = holder;
+    kz__redis_call call;
+    kz__redis_call_table(&call, KZ__REDIS_ACQUIRE, source->prefix, seen->service);
+    kz__redis_add_opening(&call, source, seen);
+    kz__redis_add(&call, id);
+    kz__redis_add_number(&call, request->throughput_per_ms);
+    kz__redis_add(&call, holder);
     for (size_t i = 0; i < count; i++)
-        args[ARGS_SECRETS + i] = secrets[i];
-    kz__redis_place place = {source->prefix, seen->service};
-    if (!status)
-        status = kz__redis_run(source->link, KZ__REDIS_ACQUIRE, &place, (int)(ARGS_SECRETS + count), args, reply, err);
-    explicit_bzero(secrets, count * sizeof *secrets);
-    free(secrets);
+        kz__redis_add(&call, secrets[i]);
+    status = kz__redis_run(source->link, &call, reply, err);
+    explicit_bzero(secrets, count * sizeof secrets[0]);
     return status;
 }
 
@@ -141,9 +153,7 @@ kz_status kz__redis_acquire(void *self, const kz_acquire *request, kz_grant *gra
 {
     kz__redis *source = self;
     const char *service = NULL;
-    kz_status status = kz__table_service(&source->params, request->service, &service, err);
-    if (!status)
-        status = kz__redis_ready(source, err);
+    kz_status status = kz__redis_ready(source, request->service, &service, err);
     if (status)
         return status;
     kz__redis_seen *seen = kz__redis_seen_of(source, service, err);
@@ -154,14 +164,14 @@ kz_status kz__redis_acquire(void *self, const kz_acquire *request, kz_grant *gra
     }
     uint64_t wanted = ((uint64_t)request->throughput_per_ms >> source->layout.seq_bits) + 1;
     size_t count = wanted > KZ_GRANT_LEASES_MAX ? KZ_GRANT_LEASES_MAX : (size_t)wanted;
-    char id[REQUEST_TEXT_SIZE];
-    request_text(request, id);
+    char id[KZ__REDIS_REQUEST_SIZE];
+    kz__redis_request_text(request, id);
     redisReply *reply = NULL;
-    status = ask(source, request, seen, count, &reply, err);
+    status = ask(source, request, id, seen, count, &reply, err);
     if (!status && kz__redis_said(reply, "SECRETS")) {
         freeReplyObject(reply);
         reply = NULL;
-        status = ask(source, request, seen, KZ_GRANT_LEASES_MAX, &reply, err);
+        status = ask(source, request, id, seen, KZ_GRANT_LEASES_MAX, &reply, err);
     }
     if (!status && !kz__redis_said(reply, "OK"))
         status = not_granted(source, request, service, reply, err);
@@ -172,5 +182,94 @@ kz_status kz__redis_acquire(void *self, const kz_acquire *request, kz_grant *gra
     if (reply)
         freeReplyObject(reply);
     free(got);
+    return status;
+}
+
+/* Finds the secret that the release is signed with, among those that the number may mean. */
+static kz_status find_secret(kz__redis *source, const kz_release *release, const char *service, const redisReply *reply,
+                             const char **secret, kz_error *err)
+{
+    int64_t now_ms;
+    if (!kz__redis_said(reply, "OK") || !kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &now_ms))
+        return kz__redis_unexpected(source->link, "release", reply, err);
+    kz_status status = kz__release_check(release, now_ms, err);
+    if (status)
+        return status;
+    for (size_t i = 2; i < reply->elements; i++) {
+        *secret = kz__redis_text(reply, i);
+        if (!*secret)
+            return kz__redis_unexpected(source->link, "release", reply, err);
+        if (kz__release_signed_with(release, *secret))
+            return KZ_OK;
+    }
+    if (reply->elements == 2)
+        return kz__fail(err, KZ_NOT_FOUND, "machine ID %" PRIu32 " of service %s is not out", release->id, service);
+    return kz__fail(err, KZ_FORBIDDEN, "machine ID %" PRIu32 " of service %s is not held with that secret", release->id,
+                    service);
+}
+
+static kz_status release_with(kz__redis *source, const kz_release *release, const char *service, const char *secret,
+                              kz_error *err)
+{
+    kz__redis_call call;
+    redisReply *reply = NULL;
+    kz__redis_call_table(&call, KZ__REDIS_RELEASE, source->prefix, service);
+    kz__redis_add_number(&call, release->id);
+    kz__redis_add(&call, secret);
+    kz__redis_add_number(&call, release->timestamp_ms);
+    kz_status status = kz__redis_run(source->link, &call, &reply, err);
+    if (status)
+        return status;
+    if (kz__redis_said(reply, "NOTFOUND"))
+        status = kz__fail(err, KZ_NOT_FOUND, "machine ID %" PRIu32 " of service %s was released meanwhile", release->id,
+                          service);
+    else if (!kz__redis_said(reply, "OK"))
+        status = kz__redis_unexpected(source->link, "release", reply, err);
+    freeReplyObject(reply);
+    return status;
+}
+
+kz_status kz__redis_release(void *self, const kz_release *release, kz_error *err)
+{
+    kz__redis *source = self;
+    const char *service = NULL, *secret = NULL;
+    kz_status status = kz__redis_ready(source, release->service, &service, err);
+    if (status)
+        return status;
+    kz__redis_call call;
+    redisReply *reply = NULL;
+    kz__redis_call_table(&call, KZ__REDIS_LOOK, source->prefix, service);
+    kz__redis_add_number(&call, release->id);
+    status = kz__redis_run(source->link, &call, &reply, err);
+    if (status)
+        return status;
+    status = find_secret(source, release, service, reply, &secret, err);
+    if (!status)
+        status = release_with(source, release, service, secret, err);
+    freeReplyObject(reply);
+    return status;
+}
+
+kz_status kz__redis_now(void *self, int64_t *source_ms, uint64_t *generation, kz_error *err)
+{
+    kz__redis *source = self;
+    const char *service = NULL;
+    kz_status status = kz__redis_ready(source, NULL, &service, err);
+    kz__redis_seen *seen = status ? NULL : kz__redis_seen_of(source, service, err);
+    if (!seen)
+        return status ? status : KZ_NO_MEMORY;
+    kz__redis_call call;
+    redisReply *reply = NULL;
+    kz__redis_call_table(&call, KZ__REDIS_NOW, source->prefix, service);
+    kz__redis_add_number(&call, seen->generation);
+    kz__redis_add(&call, seen->born);
+    status = kz__redis_run(source->link, &call, &reply, err);
+    if (status)
+        return status;
+    if (!kz__redis_read_head(reply, seen, source_ms))
+        status = kz__redis_unexpected(source->link, "now", reply, err);
+    else
+        *generation = (uint64_t)seen->generation;
+    freeReplyObject(reply);
     return status;
 }

@@ -1,0 +1,165 @@
+-- after: begin table rows new
+-- ARGV goes on with: the request, its throughput, its holder; secrets.
+local request, asked, holder, secrets = ARGV[11], num(ARGV[12], 'asked'), ARGV[13], #ARGV - 13
+
+if s and wall < s.high - KZ__REDIS_BEHIND_MS then return {'BEHIND', int(s.high - wall)} end
+if s and given then
+  refusal = differs(s, wanted)
+elseif not s then
+  s, refusal = create()
+end
+if refusal then return refusal end
+
+local function answer(found)
+  local out = {'OK', int(now), int(generation), s.born, request, int(s.epoch), int(s.time), int(#found)}
+  table.sort(found, function(a, b) return a.lo < b.lo end)
+  for _, l in ipairs(found) do
+    for _, n in ipairs({l.id, l.created, l.expired, l.twin_created, l.twin_expired, l.node, l.seq}) do
+      out[#out + 1] = int(n)
+    end
+    out[#out + 1] = l.secret
+  end
+  return out
+end
+
+local slot_half = 2 ^ (s.node + s.seq - 1)
+
+-- The twin of a lease, if it is out under the same secret and has not ended.
+local function twin_of(id, node_bits, lo, secret)
+  local h = load(twin_key(id + 2 ^ (node_bits - 1), lo + slot_half))
+  if h.secret == secret and h.released == '0' and num(h.expired, 'expired') > now then return h end
+end
+
+-- The leases of an earlier call with the same request that are still held.
+local function granted_before()
+  local found = {}
+  local nodes = request ~= '' and redis.call('GET', base .. 'request:' .. request) or ''
+  for id in string.gmatch(nodes, '%d+') do
+    local h = load(base .. id)
+    if h.request == request and h.released == '0' and num(h.lo, 'lo') < slot_half and
+       num(h.expired, 'expired') > now then
+      local l = {id = num(id, 'id'), lo = num(h.lo, 'lo'), created = num(h.createdAt, 'createdAt'),
+                 expired = num(h.expired, 'expired'), node = num(h.bitId, 'bitId'), seq = num(h.bitSeq, 'bitSeq'),
+                 secret = h.secret, asked = num(h.asked, 'asked')}
+      local twin = twin_of(l.id, l.node, l.lo, l.secret)
+      l.twin_created = twin and num(twin.createdAt, 'createdAt') or l.expired
+      l.twin_expired = twin and num(twin.expired, 'expired') or l.expired
+      found[#found + 1] = l
+    end
+  end
+  return found
+end
+
+local swept = sweep(KZ__SWEEP_ROWS)
+local found = granted_before()
+if #found > 0 then
+  for _, l in ipairs(found) do
+    if l.asked ~= asked then return {'CONFLICT', int(l.asked)} end
+  end
+  write_free()
+  s.granted = 1
+  save(s)
+  commit()
+  return answer(found)
+end
+
+local seq, count = s.seq, 1
+if asked < 1 or asked > s.max then return {'INVALID', int(s.max)} end
+if s.high_blocks == 1 then
+  while 2 ^ seq < asked do seq = seq + 1 end
+else
+  count = math.ceil(asked / 2 ^ seq)
+end
+if count > KZ_GRANT_LEASES_MAX or seq >= s.node + s.seq then return {'TOOMANY', int(count)} end
+if now < s.embargo then return {'EMBARGO', int(s.embargo - now)} end
+if secrets < count then return {'SECRETS', int(count)} end
+
+local size, half, node_bits = 2 ^ seq, slot_half, s.node + s.seq - seq
+
+-- Looks through the free blocks of [at, stop) for one whose number is not out, with a free twin if there is one near.
+local best, looked, best_twin
+local function look(at, stop)
+  while at + size <= stop do
+    local r = free_after(at)
+    if not r then return false end
+    local lo = math.ceil(math.max(at, r.lo) / size) * size
+    while lo + size <= math.min(r.hi, stop) do
+      local twin = is_free(lo + half, lo + half + size)
+      looked = looked + 1
+      if (twin or not best) and not is_out(lo / size, half) then best, best_twin = lo, twin end
+      if best and (best_twin or looked >= KZ__SEARCH_BLOCKS) then return true end
+      lo = lo + size
+    end
+    at = math.ceil(r.hi / size) * size
+  end
+  return false
+end
+
+local function find()
+  best, looked, best_twin = nil, 0, nil
+  local from = seq == s.seq and s.cursor or 0
+  from = from < half and math.ceil(from / size) * size or 0
+  if not look(from, half) then look(0, math.min(from, half)) end
+  return best, best_twin
+end
+
+local function row(key, lo, expired, secret)
+  write('HSET', key, 'serviceId', name, 'secret', secret, 'expired', int(expired), 'holder', holder, 'createdAt',
+        int(now), 'lo', int(lo), 'hi', int(lo + size), 'bitId', int(node_bits), 'bitSeq', int(seq), 'request', request,
+        'asked', int(asked), 'released', '0')
+end
+
+local function grant(lo, twin, secret)
+  local id, expired = lo / size, now + s.lease
+  local l = {id = id, lo = lo, created = now, expired = expired, twin_created = expired, twin_expired = expired,
+             node = node_bits, seq = seq, secret = secret}
+  local key = base .. int(id)
+  local other = not dropped[id] and not passed[id] and lo_of(key)
+  if other and other >= half then write('RENAME', key, key .. ':twin') end
+  take(lo, lo + size)
+  taken[id] = true
+  row(key, lo, expired, secret)
+  write('ZADD', LEASES, int(expired), member_of(lo, lo + size, id))
+  write('ZADD', NODES, int(id), int(id))
+  if twin then
+    local number = (lo + half) / size
+    key = base .. int(number)
+    if is_out(number, half) then key = key .. ':twin' end
+    l.twin_created, l.twin_expired = now, now + KZ__TWIN_LEASES * s.lease
+    take(lo + half, lo + half + size)
+    row(key, lo + half, l.twin_expired, secret)
+    write('ZADD', TWINS, int(l.twin_expired), member_of(lo + half, lo + half + size, number))
+  end
+  if seq == s.seq then
+    s.cursor = lo + size
+    write('SET', base .. 'last_assigned', int(id))
+  end
+  return l
+end
+
+while true do
+  for i = 1, count do
+    local lo, twin = find()
+    if not lo then break end
+    found[i] = grant(lo, twin, ARGV[13 + i])
+  end
+  if #found > 0 then break end
+  -- What was swept is kept, with its time, and the sweep goes on while it finds something.
+  write_free()
+  if #writes > 0 then write('HSET', KEYS[1], 'high', int(now)) end
+  commit()
+  writes, gone, extra, taken, dropped, passed = {}, {}, {}, {}, {}, {}
+  if swept < KZ__SWEEP_ROWS then return {'NOFREE'} end
+  swept = sweep(KZ__SWEEP_ROWS)
+end
+
+if request ~= '' then
+  local ids = {}
+  for _, l in ipairs(found) do ids[#ids + 1] = int(l.id) end
+  write('SET', base .. 'request:' .. request, table.concat(ids, ' '), 'PX', int(now - wall + s.lease + 1000))
+end
+s.granted = 1
+write_free()
+save(s)
+commit()
+return answer(found)

@@ -1,0 +1,27 @@
+-- after: begin table
+-- ARGV: service, '1' if a layout is wanted, epoch, time, node, seq. What the service has; a layout that differs is
+-- taken over as long as nothing was granted.
+local s, refusal = read_service(ARGV[1])
+if refusal then return refusal end
+if not s then
+  if redis.call('EXISTS', FREE, LEASES, TWINS) > 0 then return {'HEADLESS'} end
+  return {'NONE', int(now)}
+end
+if ARGV[2] == '1' then
+  local wanted = {epoch = num(ARGV[3], 'epoch'), time = num(ARGV[4], 'time'), node = num(ARGV[5], 'node'),
+                  seq = num(ARGV[6], 'seq')}
+  refusal = differs(s, wanted)
+  if refusal and s.granted == 1 then return refusal end
+  if refusal then
+    for field, value in pairs(wanted) do
+      s[field] = value
+      write('HSET', KEYS[1], field, int(value))
+    end
+    make_space(s)
+    save(s)
+    commit()
+  end
+end
+return {'OK', int(now), int(generation), s.born, int(s.epoch), int(s.time), int(s.node), int(s.seq), int(s.lease),
+        int(redis.call('ZCOUNT', LEASES, '(' .. int(now), '+inf')),
+        int(redis.call('ZCOUNT', LEASES, '-inf', int(now)))}
