@@ -71,6 +71,6 @@ http_outcome get_ui(call *c)
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !c->app->settings->no_ui; i++)
         if (c->rest.length == strlen(parts[i].name) && memcmp(c->rest.at, parts[i].name, c->rest.length) == 0)
             return send_file(c, &parts[i]);
-    return problem(c->reply, 404, "no such path", "%s",
+    return problem(c->reply, 404, "no such file", "%s",
                    c->app->settings->no_ui ? "this server leaves the page out (ui = off)" : "not a file of the page");
 }

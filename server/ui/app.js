@@ -113,8 +113,7 @@ async function readLeases() {
 
 function takeLeases(items) {
   const there = new Set(), time = now();
-  for (const told of items) {
-    const item = {bitId: 14, bitSeq: 8, fallbackCreated: told.created, ...told, meta: told.meta || JSON.parse(told.holder)};
+  for (const item of items) {
     const key = `${item.service} ${item.id} ${item.created}`;
     there.add(key);
     let lease = leases.get(key);

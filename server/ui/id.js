@@ -1,8 +1,8 @@
-// IDs as text, and what they hold. The same five forms as the library's; 11 characters can be two of them.
+// IDs as text, and what they hold. The same five forms as the library's; some texts can be two of them.
 
 const FORMS = [
   ['decimal', /^\d{1,20}$/, (t) => BigInt(t)],
-  ['hex', /^0x[0-9a-f]{1,16}$/i, (t) => BigInt(t)],
+  ['hex', /^(0x[0-9a-f]{1,16}|[0-9a-f]{16})$/i, (t) => BigInt(t.replace(/^(0x)?/i, '0x'))],
   ['base32', /^[0-9a-hjkmnp-tv-z]{13}$/i, (t) => digits(t.toUpperCase(), '0123456789ABCDEFGHJKMNPQRSTVWXYZ')],
   ['base62', /^[0-9a-z]{11}$/i, (t) => digits(t, '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz')],
   ['base64url', /^[\w-]{11}$/,

@@ -149,7 +149,14 @@ export class Plane {
     ctx.clip();
     if (view.known !== null) this.veil(view.known, width, height);
     for (const l of seen) this.twin(l, view, width);
+    this.thin = false;
     for (const l of seen) this.lease(l, view, width);
+    if (this.thin) {
+      ctx.globalAlpha = 0.55;
+      ctx.fillStyle = this.colors.plot;
+      ctx.fillRect(this.x(now), this.ground - lower, width, lower);
+      ctx.globalAlpha = 1;
+    }
     if (view.pinned) this.stairs(seen, view.pinned);
     if (view.cross) this.cross(view.cross, width, height, half);
     ctx.restore();
@@ -283,6 +290,11 @@ export class Plane {
       return;
     }
     ctx.fillStyle = this.color(l.holder);
+    if (h < 3) {  // thousands: the time that is left is made paler for all of them at once
+      ctx.fillRect(x, y, w, h);
+      this.thin = true;
+      return;
+    }
     const used = Math.min(Math.max(now - x, 0), w);
     ctx.globalAlpha = (ended ? 0.45 : 0.95) * dim;
     if (used > 0) ctx.fillRect(x, y, used, h);

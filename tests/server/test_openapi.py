@@ -86,6 +86,8 @@ class Described(real.ServerCase):
         """A good value for a parameter of a path."""
         if path.startswith("/decode"):
             return self.server.ask("GET", "/id").json()["data"]["id_str"]
+        if path.startswith("/ui"):
+            return "app.js"
         return str(self.lease["id"]) if path == "/lease/{id}" and name == "id" else "1"
 
     def fill(self, path):
@@ -115,7 +117,7 @@ class Described(real.ServerCase):
                 else:
                     self.assert_problem(answer, 405)
                     self.assertIn(answer.headers["allow"].lower(), methods, where)
-        for path in "/ /idx /id/ /ID /decode/ /decode/1/2 /lease/ /lease/1/2 /health/x /openapi".split():
+        for path in "/idx /id/ /ui /ui/ /ui/app.js/x /ID /decode/ /decode/1/2 /lease/ /lease/1/2 /health/x /openapi".split():
             for method in METHODS:
                 self.assert_problem(self.server.ask(method, path), 404)
 
