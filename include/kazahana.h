@@ -40,11 +40,18 @@ extern "C" {
 #define KZ_AT_LEAST(n) static n
 #endif
 
-#if defined(__GNUC__)
-#define KZ_API        __attribute__((visibility("default")))
-#define KZ_MUST_CHECK __attribute__((warn_unused_result))
+/* Who compiles the library into something else defines KZ_API as nothing, to keep its names hidden. */
+#ifndef KZ_API
+#ifdef __GNUC__
+#define KZ_API __attribute__((visibility("default")))
 #else
 #define KZ_API
+#endif
+#endif
+
+#ifdef __GNUC__
+#define KZ_MUST_CHECK __attribute__((warn_unused_result))
+#else
 #define KZ_MUST_CHECK
 #endif
 
@@ -107,6 +114,7 @@ typedef struct kz_error {
     kz_status cause;     /* KZ_LEASE_ACQUISITION: what the last attempt to get a lease failed with; else KZ_OK */
     int64_t backward_ms; /* KZ_CLOCK_BACKWARD: by how much the clock is behind the last ID; else 0 */
     int64_t limit_ms;    /* KZ_CLOCK_BACKWARD: what would have been waited for, negative for no limit; else 0 */
+    int64_t retry_us; /* KZ_AGAIN, KZ_LEASE_ACQUISITION: after so many microseconds it is worth asking again; else 0 */
     char message[KZ_MESSAGE_SIZE];
 } kz_error;
 
@@ -196,7 +204,8 @@ KZ_API KZ_MUST_CHECK kz_status kz_open(kz_generator **gen, const char *url, cons
 KZ_API KZ_MUST_CHECK kz_status kz_next(kz_generator *gen, kz_id *id);
 
 /* The same, but never sleeps: KZ_AGAIN where kz_next would, also while a forked child waits for its first lease. For
- * event loops: set a timer and ask again. KZ_LEASE_ACQUISITION also means to ask again, a good deal later. */
+ * event loops: set a timer and ask again. KZ_LEASE_ACQUISITION also means to ask again, a good deal later. kz_mint with
+ * a timeout of 0 is the same call with a kz_error, whose retry_us says how much later. */
 KZ_API KZ_MUST_CHECK kz_status kz_try_next(kz_generator *gen, kz_id *id);
 
 /* `count` IDs in increasing order, larger than all before; other threads' IDs may lie between them. timeout_ms bounds
@@ -444,6 +453,20 @@ KZ_API void kz_external_encode(const kz_external_keys *keys, kz_id id, char text
 KZ_API KZ_MUST_CHECK kz_status kz_external_decode(const kz_external_keys *keys, const char *text, kz_id *id,
                                                   kz_error *err);
 
+#define KZ_EXTERNAL_TYPED_SIZE (16 + 1 + KZ_EXTERNAL_SIZE)
+
+/* With a type in front: `user_` and 11 characters. With keys the type is part of the key, so that the characters of one
+ * type mean nothing under another. Without keys the type is only written there. A type is 1 to 16 of a-z and 0-9 and
+ * begins with a letter. KZ_INVALID: `type` is none. */
+KZ_API KZ_MUST_CHECK kz_status kz_external_encode_typed(const kz_external_keys *keys, const char *type, kz_id id,
+                                                        char text[KZ_AT_LEAST(KZ_EXTERNAL_TYPED_SIZE)], kz_error *err);
+/* KZ_INVALID: the text has another type or none, is malformed, or (with keys) what comes out is no ID: it has bits
+ * above `layout` or a time after `latest_unix_ms`. That is how a text with a changed type is found out, but for about
+ * 1 in 100. `layout` NULL: kazahana. `latest_unix_ms` 0: a day after this machine's clock. KZ_UNKNOWN_KEY as above. */
+KZ_API KZ_MUST_CHECK kz_status kz_external_decode_typed(const kz_external_keys *keys, const char *type,
+                                                        const char *text, const kz_layout *layout,
+                                                        int64_t latest_unix_ms, kz_id *id, kz_error *err);
+
 /* ---------------------------------------------------------------------------------------------------------------------
  * 8. Strictly increasing nanoseconds, and UUIDs of them
  *
@@ -545,14 +568,20 @@ typedef struct kz_release {
     const char *signature;
 } kz_release;
 
-/* A line of the table, without the secret. */
+/* What a line of the table is. A reserved range is granted to nobody. */
+typedef enum kz_lease_kind { KZ_LINE_LEASE = 0, KZ_LINE_RESERVED = 1 } kz_lease_kind;
+
+/* A line of the table, without the secret: a rectangle, and its twin's. */
 typedef struct kz_lease_info {
     char service[KZ_SERVICE_SIZE];
-    char holder[KZ_HOLDER_SIZE];
+    char holder[KZ_HOLDER_SIZE]; /* as it was sent; a reserved range's note */
+    kz_lease_kind kind;
     uint32_t id;
-    int64_t created_ms; /* 0: not known */
-    int64_t expired_ms; /* INT64_MAX: it has no end */
-    int64_t fallback_expired_ms;
+    uint32_t nodes;              /* a reserved range has this many nodes from `id` on; a lease has 1 */
+    uint8_t node_bits, seq_bits; /* `id` counts in blocks of 2^seq_bits slots; 0 and 0: not known */
+    int64_t created_ms;          /* 0: not known */
+    int64_t expired_ms;          /* INT64_MAX: it has no end */
+    int64_t fallback_created_ms, fallback_expired_ms; /* equal: without a twin */
 } kz_lease_info;
 
 /* Called for each line; false ends the listing. */
@@ -634,7 +663,8 @@ typedef struct kz_source_ops {
     kz_status (*list)(void *source, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err);
     kz_status (*health)(void *source, const char *service, kz_source_health *health, kz_error *err);
     /* Acquires and releases between the two are made durable together, by the second: their answers count only if that
-     * gives KZ_OK. Both or neither; without them each call stands by itself. */
+     * gives KZ_OK. KZ_AGAIN: somebody else was faster, nothing was written; begin anew, with the same requests. Both or
+     * neither; without them each call stands by itself. */
     kz_status (*group_begin)(void *source, kz_error *err);
     kz_status (*group_commit)(void *source, kz_error *err);
     /* Makes a service with these settings, or changes one. KZ_MISMATCH: it has granted leases with another layout. */
@@ -666,13 +696,14 @@ KZ_API KZ_MUST_CHECK kz_status kz_source_open(kz_source **source, const char *ur
 KZ_API KZ_MUST_CHECK kz_status kz_source_acquire(kz_source *source, const kz_acquire *request, kz_grant *grant,
                                                  kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_source_release(kz_source *source, const kz_release *release, kz_error *err);
-/* See group_begin: nothing if the source has no such thing. */
+/* See group_begin: nothing if the source has no such thing. group_commit may give KZ_AGAIN: make all of it anew. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_group_begin(kz_source *source, kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_source_group_commit(kz_source *source, kz_error *err);
 /* KZ_UNSUPPORTED: settings of this source's services cannot be changed by it. KZ_MISMATCH names both layouts. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_configure(kz_source *source, const kz_service_settings *settings,
                                                    kz_error *err);
-/* Its time. An answered time is one that it will not go behind again. */
+/* Its time. It does not go behind an answered one, but for a second at most, and only after a crash of the store with
+ * its clock set back: asking need not cost a write. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation,
                                              kz_error *err);
 /* The leases that are out, in the order of service and id, without secrets. Whoever wants a page ends it by returning

@@ -1,12 +1,9 @@
 /* What all lease tables share: their URL parameters, their time, secrets, and the checks of a release. */
 #include "sources/lease_table.h"
 #include "core/error.h"
+#include "core/hash.h"
 #include "lib/clock.h"
-
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
+#include "lib/random.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -133,36 +130,13 @@ kz_status kz__secrets_draw(char (*secrets)[KZ_SECRET_SIZE], size_t count, kz_err
     uint8_t bytes[KZ_GRANT_LEASES_MAX * SECRET_BYTES];
     if (count > KZ_GRANT_LEASES_MAX)
         count = KZ_GRANT_LEASES_MAX;
-    if (count && RAND_bytes(bytes, (int)(count * SECRET_BYTES)) != 1)
-        return kz__fail(err, KZ_SYSTEM, "no random numbers for the secrets of leases");
-    for (size_t i = 0; i < count; i++)
-        hex(bytes + i * SECRET_BYTES, SECRET_BYTES, secrets[i]);
-    OPENSSL_cleanse(bytes, sizeof bytes);
-    return KZ_OK;
-}
-
-kz_status kz__table_acquire_for(const kz__rows *rows, kz__service *service, const kz_acquire *request, int64_t now_ms,
-                                kz_grant *grant, kz_error *err)
-{
-    if (request->holder && strlen(request->holder) >= KZ_HOLDER_SIZE)
-        return kz__fail(err, KZ_INVALID, "a holder's description has at most %d bytes, not %zu", KZ_HOLDER_SIZE - 1,
-                        strlen(request->holder));
-    uint64_t blocks =
-        ((uint64_t)request->throughput_per_ms + (UINT64_C(1) << service->seq_bits) - 1) >> service->seq_bits;
-    char secrets[KZ_GRANT_LEASES_MAX][KZ_SECRET_SIZE];
-    size_t count = blocks < KZ_GRANT_LEASES_MAX ? (size_t)blocks : KZ_GRANT_LEASES_MAX;
-    kz_status status = kz__secrets_draw(secrets, count, err);
+    kz_status status = kz__random(bytes, count * SECRET_BYTES, err);
     if (status)
         return status;
-    kz__table_request asked = {.request = request->request_id,
-                               .holder = request->holder,
-                               .throughput_per_ms = request->throughput_per_ms,
-                               .now_ms = now_ms,
-                               .secrets = (const char(*)[KZ_SECRET_SIZE])secrets,
-                               .secret_count = count};
-    status = kz__table_acquire(rows, service, &asked, grant, err);
-    OPENSSL_cleanse(secrets, count * sizeof secrets[0]);
-    return status;
+    for (size_t i = 0; i < count; i++)
+        hex(bytes + i * SECRET_BYTES, SECRET_BYTES, secrets[i]);
+    explicit_bzero(bytes, sizeof bytes);
+    return KZ_OK;
 }
 
 uint64_t kz__table_blocks_in(const kz__service *service, kz__range range)
@@ -178,13 +152,9 @@ void kz_release_sign(const char *secret, uint32_t id, int64_t timestamp_ms, char
 {
     char text[40];
     int length = snprintf(text, sizeof text, "%" PRIu32 ":%" PRId64, id, timestamp_ms);
-    uint8_t sum[EVP_MAX_MD_SIZE] = {0};
-    unsigned size = 0;
-    /* A signature that cannot be made is no signature at all. */
-    if (HMAC(EVP_sha256(), secret, (int)strlen(secret), (const uint8_t *)text, (size_t)length, sum, &size))
-        hex(sum, 32, signature);
-    else
-        *signature = '\0';
+    uint8_t sum[KZ__SHA256_SIZE];
+    kz__hmac_sha256(secret, strlen(secret), text, (size_t)length, sum);
+    hex(sum, sizeof sum, signature);
 }
 
 kz_status kz__release_check(const kz_release *release, int64_t now_ms, kz_error *err)
@@ -210,7 +180,7 @@ bool kz__release_signed_with(const kz_release *release, const char *secret)
     for (size_t i = 0; i < sizeof given - 1 && release->signature[i]; i++)
         given[i] = (char)(release->signature[i] >= 'A' && release->signature[i] <= 'F' ? release->signature[i] | 0x20
                                                                                        : release->signature[i]);
-    return *mine && CRYPTO_memcmp(mine, given, sizeof mine) == 0;
+    return kz__same_bytes(mine, given, sizeof mine);
 }
 
 static bool signed_with(void *ctx, const char *secret)
@@ -226,21 +196,6 @@ kz_status kz__table_release_signed(const kz__rows *rows, kz__service *service, c
         return status;
     return kz__table_release_if(rows, service, release->id, signed_with, (void *)(uintptr_t)release,
                                 release->timestamp_ms, now_ms, err);
-}
-
-kz__list_place kz__list_place_of(const char *service, uint32_t id)
-{
-    kz__list_place place = {.id = id};
-    snprintf(place.service, KZ_SERVICE_SIZE, "%s", service);
-    return place;
-}
-
-void kz__list_place_next_service(kz__list_place *place)
-{
-    size_t length = strlen(place->service);
-    place->service[length] = '\x01';
-    place->service[length + 1] = '\0';
-    place->id = 0;
 }
 
 void kz__grant_copy(kz_grant *to, const kz_grant *from)

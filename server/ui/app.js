@@ -3,7 +3,7 @@ import {Plane, clock} from './plane.js';
 import {lastMs, readId, readLayout} from './id.js';
 
 const $ = (id) => document.getElementById(id);
-const TICK_MS = 1000, SEEN_MAX = 40000, ROWS = 100, POINTS = 60;
+const TICK_MS = 1000, SEEN_MAX = 40000, ROWS = 100, POINTS = 60, NEVER = 1e16;
 const plane = new Plane($('plane'));
 const say = (n) => Math.round(n).toLocaleString('en');
 
@@ -118,8 +118,8 @@ function takeLeases(items) {
     there.add(key);
     let lease = leases.get(key);
     if (!lease) leases.set(key, lease = read(item, key));
-    lease.end = lease.expired = item.expired;
-    lease.twinEnd = item.fallbackExpired;
+    lease.end = lease.expired = item.expired ?? NEVER;
+    lease.twinEnd = item.fallbackExpired ?? 0;
     lease.held = true;
   }
   for (const lease of leases.values()) {
@@ -137,13 +137,12 @@ function takeLeases(items) {
 }
 
 function read(item, key) {
-  const meta = item.meta || {}, {host, pid} = meta;
-  const words = Object.entries(meta).map(([k, v]) => `${k}=${v}`);
-  const lo = item.id * 2 ** item.bitSeq;
-  return {key, service: item.service, node: item.id, bitId: item.bitId, bitSeq: item.bitSeq, meta, words,
-    reserved: item.kind === 'reserved', holder: JSON.stringify(meta),
-    name: host && pid ? `${host}, ${pid}` : words.join(', ') || 'unnamed', text: `${item.id} ${words.join(' ')}`.toLowerCase(),
-    lo, hi: lo + 2 ** item.bitSeq, created: item.created, twinStart: item.fallbackCreated};
+  const meta = typeof item.meta === 'object' && item.meta || {note: String(item.meta)}, {host, pid} = meta;
+  const words = Object.entries(meta).map(([k, v]) => `${k}=${v}`), {bitId = 14, bitSeq = 8, nodes = 1} = item;
+  return {key, service: item.service, node: item.id, nodes, bitId, bitSeq, meta, words, reserved: item.kind === 'reserved',
+    holder: JSON.stringify(meta), name: host && pid ? `${host}, ${pid}` : words.join(', ') || 'unnamed',
+    text: `${item.id} ${words.join(' ')}`.toLowerCase(), lo: item.id * 2 ** bitSeq, hi: (item.id + nodes) * 2 ** bitSeq,
+    created: item.created ?? 0, twinStart: item.fallbackCreated ?? 0};
 }
 
 let ticks = 0, timer = null, running = false;
@@ -303,7 +302,7 @@ function strip(mine, shape) {
   for (const l of carrying) if (!lasts.has(l.holder)) lasts.set(l.holder, l.twinEnd);
   const runway = lasts.size ? Math.min(...lasts.values()) - time : 0;
   const nodes = figure('kazahana_nodes', {service}) ?? shape.nodes;
-  const taken = new Set(mine.filter((l) => live(l, last)).map((l) => l.node)).size;
+  const taken = mine.filter((l) => live(l, last)).reduce((sum, l) => sum + l.nodes, 0);
   const free = leases.size || generation !== null ? Math.max(0, nodes - taken) : null;
   const [state, what, why] = judge(runway, free, nodes);
   $('health').className = `card ${state}`;
@@ -395,9 +394,9 @@ function row(l) {
   dot.style.background = l.reserved ? 'transparent' : plane.color(l.holder);
   holder.append(dot, who);
   if (pinned === l.holder) tr.className = 'pinned';
-  const th = make('th', String(l.node), 'node');
+  const th = make('th', l.nodes > 1 ? `${l.node}\u2013${l.node + l.nodes - 1}` : String(l.node), 'node');
   th.scope = 'row';
-  tr.append(th, make('td', say(2 ** l.bitSeq), 'size'), holder, make('td', day(l.created), 'since'),
+  tr.append(th, make('td', say(2 ** l.bitSeq), 'size'), holder, make('td', l.created ? day(l.created) : '', 'since'),
     make('td', day(l.expired), 'until'), left, make('td', l.twinEnd > l.twinStart ? day(l.twinEnd) : 'none', 'twin'));
   lefts.push([left, l]);
   return tr;
@@ -452,10 +451,12 @@ function refresh() {
   $('forget').hidden = !token;
 }
 
+const nodesOf = (l) => (l.nodes > 1 ? `Nodes ${l.node} to ${l.node + l.nodes - 1}` : `Node ${l.node}`);
+
 function describe(l) {
-  const lines = [l.reserved ? `Node ${l.node}, reserved` : `Node ${l.node}: ${say(2 ** l.bitSeq)} IDs a millisecond`];
+  const lines = [l.reserved ? `${nodesOf(l)}, reserved` : `Node ${l.node}: ${say(2 ** l.bitSeq)} IDs a millisecond`];
   lines.push(l.words.join(', ') || 'its holder says nothing about itself');
-  lines.push(`from ${clock(l.created)} to ${day(l.expired)} UTC`);
+  lines.push(`${l.created ? `from ${clock(l.created)} ` : ''}to ${day(l.expired)} UTC`);
   if (l.reserved) return lines;
   lines.push(!l.held && l.end < l.expired ? `given back at ${clock(l.end)}` : l.end > now() ? `${span(l.end - now())} left` : 'ended');
   lines.push(l.twinEnd > l.twinStart && l.twinEnd > now() ? `twin: node ${l.node + 2 ** (l.bitId - 1)} until ${clock(l.twinEnd)}, ${span(l.twinEnd - now())} left` : 'its twin has ended');
