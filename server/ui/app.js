@@ -154,7 +154,7 @@ async function tick() {
   try {
     const turn = ticks++;
     if (turn === 0) await Promise.all([askHealth(), askMetrics()]);
-    if (turn && !trouble && turn % 10 === 3) await askMetrics();
+    if (turn && !away() && turn % 10 === 3) await askMetrics();
     else if (turn && (turn % 10 === 8 || (trouble && turn % 2))) await askHealth();
     else {
       const newer = await askTime();

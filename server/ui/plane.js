@@ -328,6 +328,7 @@ export class Plane {
       ctx.fillRect(begin, y, now - begin, h);
       ctx.globalAlpha = 0.45 * dim;
       ctx.fillRect(now, y, x + w - now, h);
+      ctx.globalAlpha = dim;
       this.label(l.name, now + 2, y, x + w - now - 2, h, this.colors.ink);
     }
     if (h >= 3) {
@@ -342,8 +343,8 @@ export class Plane {
   label(text, x, y, w, h, color) {
     const {ctx} = this;
     const from = Math.max(x, this.left);
-    if (h < 12 || x + w - from < 70) return;
-    ctx.font = '11px system-ui, sans-serif';
+    if (h < 9 || x + w - from < 70) return;
+    ctx.font = `${Math.min(11, h)}px system-ui, sans-serif`;
     ctx.textAlign = 'left';
     ctx.textBaseline = 'middle';
     const most = Math.floor((x + w - from - 12) / 6.2);

@@ -18,7 +18,7 @@ export function start(command, args, options = {}) {
   const child = spawn(command, args, {stdio: ['ignore', 'pipe', 'pipe'], ...options});
   children.add(child);
   child.text = {stdout: '', stderr: ''};
-  for (const name of ['stdout', 'stderr']) child[name].on('data', (piece) => { child.text[name] += piece; });
+  for (const name of ['stdout', 'stderr']) child[name]?.on('data', (piece) => { child.text[name] += piece; });
   child.ended = new Promise((done) => child.on('exit', () => { children.delete(child); done(); }));
   return child;
 }
