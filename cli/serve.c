@@ -58,6 +58,7 @@ static const char help[] =
     "      --throughput MIN:MAX  IDs a ms that /id may need (256)\n"
     "      --backward P          when the clock went back: fail, wait:MS, logical\n"
     "      --fallback F          never, fenced (default), any\n"
+    "      --server-name N,...   names that clients may call it by, beside those of loopback\n"
     "      --token-file F        POST, DELETE and /leases want one of its tokens\n"
     "      --tls-cert F, --tls-key F\n"
     "      --config FILE         more settings, and [service \"name\"] and [profile \"name\"] sections\n"

@@ -31,29 +31,41 @@ static kz_status free_after(const kz__rows *rows, lookup *last, uint64_t from, k
 
 typedef struct search {
     const kz__rows *rows;
+    const kz__service *service;
+    int64_t at_ms; /* what is set aside then is passed over */
     uint64_t size, half;
     unsigned height;
     lookup lower, upper;
-    size_t looked;
-    kz__place best;
 } search;
 
-/* The first wholly free aligned block in [*at, limit). */
+static search search_of(const kz__rows *rows, const kz__service *service, unsigned height, int64_t at_ms)
+{
+    return (search){.rows = rows,
+                    .service = service,
+                    .at_ms = at_ms,
+                    .size = UINT64_C(1) << height,
+                    .half = kz__service_half(service),
+                    .height = height};
+}
+
+/* The first aligned block in [*at, limit) that is wholly free and may be granted. */
 static kz_status next_block(search *s, uint64_t *at, uint64_t limit, kz_error *err)
 {
     while (*at + s->size <= limit) {
         kz__range range;
+        uint64_t past;
+        if (!kz__may_grant(s->service->asides, *at, *at + s->size, s->at_ms, &past)) {
+            if (past >= limit)
+                break;
+            *at = align_up(past, s->size);
+            continue;
+        }
         kz_status status = free_after(s->rows, &s->lower, *at, &range, err);
         if (status)
             return status;
-        if (range.lo > *at)
-            *at = align_up(range.lo, s->size);
-        if (*at + s->size > limit)
-            break;
-        if (*at + s->size <= range.hi)
+        if (range.lo <= *at && *at + s->size <= range.hi)
             return KZ_OK;
-        if (range.hi > *at)
-            *at = align_up(range.hi, s->size);
+        *at = align_up(range.lo > *at ? range.lo : range.hi, s->size);
     }
     return KZ_NOT_FOUND;
 }
@@ -66,41 +78,81 @@ static kz_status twin_is_free(search *s, uint64_t lo, bool *is_free, kz_error *e
     return status == KZ_NOT_FOUND ? KZ_OK : status;
 }
 
-/* Looks through [at, limit) until a block with a free twin is found, or enough without. */
-static kz_status look(search *s, uint64_t at, uint64_t limit, bool *done, kz_error *err)
+/* A release names a number, so a number that is out at another height cannot be out again. */
+static kz_status number_is_free(const search *s, uint64_t lo, bool *is_free, kz_error *err)
 {
-    for (*done = false; !*done; at += s->size) {
+    kz__row other;
+    kz_status status = s->rows->out_by_node(s->rows->ctx, (uint32_t)(lo >> s->height), &other, err);
+    *is_free = status == KZ_NOT_FOUND;
+    return *is_free ? KZ_OK : status;
+}
+
+/* Looks through [at, limit) until a block with a free twin is found, or enough without. */
+static kz_status look(search *s, uint64_t at, uint64_t limit, size_t *looked, kz__block *best, kz_error *err)
+{
+    for (; !(best->found && (best->twin || *looked >= KZ__SEARCH_BLOCKS)); at += s->size) {
         kz_status status = next_block(s, &at, limit, err);
         if (status)
             return status == KZ_NOT_FOUND ? KZ_OK : status;
-        bool twin;
+        bool twin, number = false;
         status = twin_is_free(s, at, &twin, err);
+        if (status == KZ_OK && (twin || !best->found))
+            status = number_is_free(s, at, &number, err);
         if (status)
             return status;
-        s->looked++;
-        if (twin || !s->best.found) {
-            /* A release names a number, so a number that is out at another height cannot be out again. */
-            kz__row other;
-            status = s->rows->out_by_node(s->rows->ctx, (uint32_t)(at >> s->height), &other, err);
-            if (status == KZ_NOT_FOUND)
-                s->best = (kz__place){.lo = at, .found = true, .twin = twin};
-            else if (status)
-                return status;
-        }
-        *done = s->best.found && (s->best.twin || s->looked >= KZ__SEARCH_BLOCKS);
+        ++*looked;
+        if (number)
+            *best = (kz__block){.lo = at, .found = true, .twin = twin};
     }
     return KZ_OK;
 }
 
-kz_status kz__find_block(const kz__rows *rows, const kz__service *service, unsigned height, uint64_t from,
-                         kz__place *out, kz_error *err)
+kz__range kz__service_part(const kz__service *service)
 {
-    search s = {.rows = rows, .size = UINT64_C(1) << height, .half = kz__service_half(service), .height = height};
-    uint64_t start = from < s.half ? align_up(from, s.size) : 0;
-    bool done;
-    kz_status status = look(&s, start, s.half, &done, err);
-    if (status == KZ_OK && !done)
-        status = look(&s, 0, start < s.half ? start : s.half, &done, err);
-    *out = s.best;
+    uint64_t quarter = kz__service_half(service) / 2;
+    if (!service->parted || !service->high_blocks)
+        return (kz__range){0, 0};
+    return (kz__range){service->part * quarter, (service->part + 1u) * quarter};
+}
+
+kz_status kz__find_block(const kz__rows *rows, const kz__service *service, unsigned height, uint64_t from,
+                         kz__block *out, kz_error *err)
+{
+    search s = search_of(rows, service, height, service->high_ms);
+    kz__range within = kz__service_part(service);
+    if (height == service->seq_bits || !within.hi)
+        within = (kz__range){0, s.half};
+    uint64_t start = from >= within.lo && from < within.hi ? align_up(from, s.size) : within.lo;
+    size_t looked = 0;
+    *out = (kz__block){0};
+    kz_status status = look(&s, start, within.hi, &looked, out, err);
+    if (status == KZ_OK)
+        status = look(&s, within.lo, start < within.hi ? start : within.hi, &looked, out, err);
     return status;
+}
+
+kz_status kz__count_blocks(const kz__rows *rows, const kz__service *service, kz__range part, uint64_t wanted,
+                           int64_t at_ms, uint64_t *count, uint64_t *end, kz_error *err)
+{
+    search s = search_of(rows, service, service->seq_bits, at_ms);
+    uint64_t start = service->cursor < s.half ? align_up(service->cursor, s.size) : 0;
+    *count = 0;
+    for (int round = 0; round < 2; round++) {
+        uint64_t limit = round ? start : s.half;
+        for (uint64_t at = round ? 0 : start; *count < wanted; at += s.size) {
+            kz_status status = next_block(&s, &at, limit, err);
+            if (status == KZ_NOT_FOUND)
+                break;
+            bool twin = false, number = false;
+            if (status == KZ_OK)
+                status = twin_is_free(&s, at, &twin, err);
+            if (status == KZ_OK && twin)
+                status = number_is_free(&s, at, &number, err);
+            if (status)
+                return status;
+            *count += number && !(part.lo < at + s.size && at < part.hi);
+            *end = at + s.size + (round ? s.half : 0);
+        }
+    }
+    return KZ_OK;
 }

@@ -428,6 +428,11 @@ void kz__memory_rows_commit(kz__memory_rows *m)
     m->undo_count = 0;
 }
 
+void kz__memory_rows_keep_last(kz__memory_rows *m)
+{
+    m->undo_count--;
+}
+
 void kz__memory_rows_rollback(kz__memory_rows *m)
 {
     while (m->undo_count) {

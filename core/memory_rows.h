@@ -17,6 +17,10 @@ kz__rows kz__memory_rows_use(kz__memory_rows *memory);
 void kz__memory_rows_commit(kz__memory_rows *memory);
 void kz__memory_rows_rollback(kz__memory_rows *memory);
 
+/* The range or row that was added by the last call stays, whatever happens to the rest: it was always there, and only
+ * learnt of now. */
+void kz__memory_rows_keep_last(kz__memory_rows *memory);
+
 /* The lease with the lowest number from `node` on; NULL: there is none. Twins do not count. */
 const kz__row *kz__memory_rows_from(kz__memory_rows *memory, uint32_t node);
 

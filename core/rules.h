@@ -16,6 +16,16 @@ typedef enum kz__rule {
     KZ__RULE_RELEASE_LAST, /* generator: gives a rectangle up before it reads the watermark and sends the release */
     KZ__RULE_NEVER_RETURN, /* generator: never comes back to a lease of an earlier life */
     KZ__RULE_FORK,         /* generator: a forked child holds nothing */
+    /* A store that was replaced by an older copy (core/place.h): */
+    KZ__RULE_PLACE,           /* table: sets aside what may have been forgotten */
+    KZ__RULE_PLACE_WINDOW,    /* table: for as long as the longest window, */
+    KZ__RULE_PLACE_MARGIN,    /* table: and a margin for clocks and a predecessor that goes on */
+    KZ__RULE_PLACE_GRANTABLE, /* table: as many blocks as could be granted, not as many slots */
+    KZ__RULE_PLACE_PARTS,     /* table: high blocks keep to one half, which is set aside */
+    KZ__RULE_PLACE_AGE,       /* table: everything, if the copy is old */
+    KZ__RULE_PLACE_COUNTED,   /* table: everything, if it is not the next in line */
+    KZ__RULE_PLACE_CREATED,   /* table: a service made soon after a change may have been made before */
+    KZ__RULE_PLACE_FIRST,     /* store: the place is compared in every write, before its time moves */
     KZ__RULES
 } kz__rule;
 

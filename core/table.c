@@ -170,7 +170,7 @@ static kz_status measure(const kz__service *service, const kz__table_request *re
         while ((UINT64_C(1) << *height) < throughput)
             ++*height;
         blocks = 1;
-        if (*height >= kz__service_slot_bits(service))
+        if (*height >= kz__service_slot_bits(service) - (kz__service_part(service).hi ? 1 : 0))
             return kz__fail(err, KZ_INVALID, "a throughput of %" PRIu32 " per ms needs more slots than service %s has",
                             throughput, service->name);
     }
@@ -185,7 +185,7 @@ static kz_status measure(const kz__service *service, const kz__table_request *re
 
 /* Enters a lease on `where`, and its twin if there is room for it. */
 static kz_status grant_block(const kz__rows *rows, kz__service *service, const kz__table_request *request,
-                             const kz__place *where, unsigned height, const char *secret, int64_t now_ms,
+                             const kz__block *where, unsigned height, const char *secret, int64_t now_ms,
                              kz_lease *lease, kz_error *err)
 {
     uint64_t size = UINT64_C(1) << height;
@@ -232,7 +232,7 @@ static kz_status grant_blocks(const kz__rows *rows, kz__service *service, const 
 {
     bool usual = height == service->seq_bits;
     for (*count = 0; *count < wanted; ++*count) {
-        kz__place where;
+        kz__block where;
         kz_status status = kz__find_block(rows, service, height, usual ? service->cursor : 0, &where, err);
         if (status == KZ_OK && where.found)
             status = grant_block(rows, service, request, &where, height, request->secrets[*count], now_ms,
@@ -248,6 +248,28 @@ static kz_status grant_blocks(const kz__rows *rows, kz__service *service, const 
     return KZ_OK;
 }
 
+/* The one that covers everything, if there is one in force. */
+static const kz__aside *all_aside(const kz__service *service, int64_t now_ms)
+{
+    for (const kz__aside *one = service->asides; one < service->asides + KZ__ASIDES; one++)
+        if (one->lo == 0 && one->hi == KZ__ALL_SLOTS && kz__aside_in_force(one, now_ms))
+            return one;
+    return NULL;
+}
+
+static kz_status none_free(const kz__service *service, int64_t now_ms, kz_error *err)
+{
+    const kz__aside *next = kz__aside_until(service->asides, now_ms);
+    if (next)
+        return kz__fail(err, KZ_NO_FREE_NODE,
+                        "service %s has no machine ID free: some are set aside for another %" PRId64 " ms, since %s",
+                        service->name, next->until_ms - now_ms,
+                        next->why == KZ__WHY_RESERVED ? "they are reserved" : "the store may have forgotten leases");
+    return kz__fail(err, KZ_NO_FREE_NODE,
+                    "service %s has no machine ID free: wait for leases to end, or give it more node bits",
+                    service->name);
+}
+
 /* New leases. Ended rows that wait for a later sweep must not make a table look full, so the sweep goes on while
  * nothing is found. */
 static kz_status grant_new(const kz__rows *rows, kz__service *service, const kz__table_request *request, size_t swept,
@@ -258,19 +280,22 @@ static kz_status grant_new(const kz__rows *rows, kz__service *service, const kz_
     kz_status status = measure(service, request, &wanted, &height, err);
     if (status)
         return status;
-    if (now_ms < service->embargo_ms)
+    if (service->embargo_ms > now_ms)
+        kz__aside_add(service->asides,
+                      &(kz__aside){.hi = KZ__ALL_SLOTS, .until_ms = service->embargo_ms, .why = KZ__WHY_EMPTY}, now_ms);
+    const kz__aside *all = all_aside(service, now_ms);
+    if (all)
         return kz__fail(err, KZ_UNAVAILABLE,
-                        "the store was found empty, and leases it may have forgotten can last for another %" PRId64
+                        "%s, and leases it may have forgotten can last for another %" PRId64
                         " ms: nothing is granted until then",
-                        service->embargo_ms - now_ms);
+                        all->why == KZ__WHY_EMPTY ? "the store was found empty" : "the store went back in time",
+                        all->until_ms - now_ms);
     for (;;) {
         status = grant_blocks(rows, service, request, height, wanted, now_ms, grant, count, err);
         if (status || *count)
             return status;
         if (swept < KZ__SWEEP_ROWS)
-            return kz__fail(err, KZ_NO_FREE_NODE,
-                            "service %s has no machine ID free: wait for leases to end, or give it more node bits",
-                            service->name);
+            return none_free(service, now_ms, err);
         status = sweep(rows, service, now_ms, &swept, err);
         if (status)
             return status;

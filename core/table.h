@@ -10,7 +10,7 @@
 #ifndef KZ_CORE_TABLE_H
 #define KZ_CORE_TABLE_H
 
-#include <kazahana.h>
+#include "core/aside.h"
 
 #define KZ__LEASE_MS_DEFAULT       INT64_C(600000)
 #define KZ__LEASE_MS_MIN           INT64_C(100)
@@ -35,6 +35,11 @@ typedef struct kz__service {
     int64_t high_ms;     /* the highest time ever answered */
     uint64_t generation; /* grows with every write */
     int64_t embargo_ms;  /* no grant before this time (quarantine of a store found empty); 0: none */
+
+    kz__aside asides[KZ__ASIDES]; /* what is not granted for now */
+    int64_t settled_ms;           /* the change of place (core/place.h) that was seen to; 0: none */
+    uint8_t part;                 /* the half of the leased slots that high blocks go into, where `parted` */
+    bool parted;                  /* not stored: this store can forget, so high blocks keep to one half at a time */
 } kz__service;
 
 /* A block that is out: a lease, or a twin (lo in the upper half). */

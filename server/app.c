@@ -1,4 +1,4 @@
-/* From a request to its route: the table, who is allowed, and what an error looks like. */
+/* From a request to its route: the table, and what an error looks like. */
 #include "server/app.h"
 #include "server/utf8.h"
 
@@ -169,22 +169,6 @@ static bool path_fits(const route *r, http_text path)
     return !r->has_rest || !memchr(path.at + length, '/', path.length - length);
 }
 
-static bool allowed(app *a, const http_request *request)
-{
-    const http_text *authorization = http_header_find(request, "authorization");
-    pthread_rwlock_rdlock(&a->reload_lock);
-    bool ok = !a->tokens || (authorization && tokens_allow(a->tokens, authorization->at, authorization->length));
-    pthread_rwlock_unlock(&a->reload_lock);
-    return ok;
-}
-
-static http_outcome refuse_token(http_reply *reply)
-{
-    http_reply_header(reply, "WWW-Authenticate", "Bearer");
-    return problem(reply, 401, "a token is needed",
-                   "this route wants Authorization: Bearer with a token of the server's");
-}
-
 static route_name find(const http_request *request, const char **other_method)
 {
     for (int r = ROUTE_NONE + 1; r < ROUTES; r++) {
@@ -203,6 +187,8 @@ http_outcome app_handle(void *ctx, const http_request *request, http_reply *repl
     const char *other_method = NULL;
     route_name name = find(request, &other_method);
     http_reply_tag(reply, name);
+    if (door_closed(a, request, routes[name].wants_token, reply))
+        return HTTP_DONE;
     if (name == ROUTE_NONE && other_method) {
         http_reply_header(reply, "Allow", other_method);
         return problem(reply, 405, "not by this method", "%.*s answers to %s", (int)request->path.length,
@@ -212,8 +198,6 @@ http_outcome app_handle(void *ctx, const http_request *request, http_reply *repl
         return problem(reply, 404, "no such path", "there is nothing at %.*s; see /openapi.json",
                        request->path.length > 200 ? 200 : (int)request->path.length, request->path.at);
     const route *r = &routes[name];
-    if (r->wants_token && !allowed(a, request))
-        return refuse_token(reply);
     call c = {a, request, reply, {request->path.at + r->path.length, request->path.length - r->path.length}};
     return r->handle(&c);
 }

@@ -48,6 +48,8 @@ typedef struct app {
     http_server *http;
     pthread_rwlock_t reload_lock; /* SIGHUP changes the tokens and the services */
     tokens *tokens;               /* NULL: nobody is asked for one */
+    bool has_tokens;              /* they may change, but not vanish */
+    bool on_loopback;             /* nobody else can reach it, except through a browser here */
     unsigned loops;
     route_counts (*counts)[ROUTES]; /* for each loop */
 } app;
@@ -80,6 +82,10 @@ query_found query_value(const http_request *request, const char *name, char *val
 int hex_digit(char c);
 /* A text as a JSON string with its quotes. */
 void write_json_text(http_reply *reply, const char *text);
+
+/* doors.c */
+/* True: this request is not let in, and the reply says why. */
+bool door_closed(app *a, const http_request *request, bool wants_token, http_reply *reply);
 
 /* ids.c */
 http_outcome get_id(call *c);

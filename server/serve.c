@@ -17,14 +17,14 @@
 static void log_library(void *ctx, kz_log_level level, const char *message)
 {
     (void)ctx;
-    log_event((int)level, "library", "message", message, NULL);
+    log_often((int)level, "library", "message", message, NULL);
 }
 
 static void log_http(void *ctx, int level, const char *message)
 {
     (void)ctx;
     /* syslog's levels, of which 3 is an error and 4 a warning */
-    log_event(level <= 3 ? LOG_AT_ERROR : level == 4 ? LOG_AT_WARNING : LOG_AT_INFO, "http", "message", message, NULL);
+    log_often(level <= 3 ? LOG_AT_ERROR : level == 4 ? LOG_AT_WARNING : LOG_AT_INFO, "http", "message", message, NULL);
 }
 
 static int fail(const char *event, const char *message)
@@ -64,6 +64,7 @@ static int open_parts(app *a)
     set_options(s, &for_store, &for_ids);
     if (s->token_file && !tokens_load(&a->tokens, s->token_file, message))
         return fail("tokens", message);
+    a->has_tokens = a->tokens;
     if (s->token_file && *message)
         log_event(LOG_AT_WARNING, "tokens", "message", message, NULL);
     if (store_open(&a->store, s->store, &for_store, s->services, s->service_count, &err))
@@ -101,6 +102,7 @@ static int listen_for_requests(app *a)
     uint16_t port;
     if (!settings_listen(s->listen, host, &port, message))
         return fail("listen", message);
+    a->on_loopback = is_loopback(host);
     allow_files(s->connections_max);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     a->loops = s->loops ? s->loops : cores > 0 ? (unsigned)cores : 1;
@@ -125,7 +127,7 @@ static int listen_for_requests(app *a)
         return fail("listen", wrong);
     snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, http_server_port(a->http));
     log_event(LOG_AT_INFO, "listening", "address", address, "tls", s->tls_cert ? "yes" : "no", NULL);
-    if (!is_loopback(host) && !a->tokens)
+    if (!a->on_loopback && !a->tokens)
         log_event(LOG_AT_WARNING, "open-to-others", "message",
                   "anybody who reaches this address can take leases: give --token-file, or listen on loopback", NULL);
     return 0;
@@ -243,5 +245,6 @@ int serve(settings *s)
     pthread_rwlock_destroy(&a->reload_lock);
     free(a->counts);
     free(a);
+    log_flush();
     return result;
 }

@@ -31,7 +31,7 @@ void settings_init(settings *s)
 
 void settings_free(settings *s)
 {
-    char *texts[] = {s->listen,     s->store,    s->ids_from, s->layout,  s->service,
+    char *texts[] = {s->listen,     s->store,    s->ids_from, s->layout,  s->service,    s->server_name,
                      s->token_file, s->tls_cert, s->tls_key,  s->profile, s->config_file};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
@@ -251,6 +251,7 @@ static void name_what_waits(const settings *old, const settings *new, char messa
 {
     *message = '\0';
     name_if(!same(old->listen, new->listen), "listen", message);
+    name_if(!same(old->server_name, new->server_name), "server_name", message);
     name_if(!same(old->store, new->store), "store", message);
     name_if(!same(old->ids_from, new->ids_from), "ids_from", message);
     name_if(!same(old->layout, new->layout), "layout", message);

@@ -17,12 +17,13 @@ typedef struct service_settings {
 
 /* Texts belong to the struct. */
 typedef struct settings {
-    char *listen;     /* "127.0.0.1:7070", "[::1]:7070", "0.0.0.0:7070" */
-    char *store;      /* a source URL; NULL: the embedded default */
-    char *ids_from;   /* a source URL; NULL: a lease from the server's own store */
-    char *layout;     /* of the IDs of /id; NULL: the source's */
-    char *service;    /* that /id mints for; "default" */
-    char *token_file; /* NULL: no token is asked for */
+    char *listen;      /* "127.0.0.1:7070", "[::1]:7070", "0.0.0.0:7070" */
+    char *store;       /* a source URL; NULL: the embedded default */
+    char *ids_from;    /* a source URL; NULL: a lease from the server's own store */
+    char *layout;      /* of the IDs of /id; NULL: the source's */
+    char *service;     /* that /id mints for; "default" */
+    char *server_name; /* what clients may call it beside loopback, several with blanks or commas; NULL: nothing */
+    char *token_file;  /* NULL: no token is asked for */
     char *tls_cert, *tls_key;
     char *profile;     /* as chosen */
     char *config_file; /* as read; NULL: none */

@@ -185,6 +185,14 @@ static bool read_service(settings *s, const char *value, WHY)
     return read_text(&s->service, value, why);
 }
 
+static bool read_server_name(settings *s, const char *value, WHY)
+{
+    size_t length = strlen(value);
+    if (!length || strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:_, \t") != length)
+        return refuse(why, "\"%.100s\" is not a name or address, or several with commas between them", value);
+    return read_text(&s->server_name, value, why);
+}
+
 static bool read_backward(settings *s, const char *value, WHY)
 {
     static const char *const names[] = {"fail", "wait", "logical", NULL};
@@ -311,6 +319,7 @@ static const settings_key keys[] = {
     {"backward", true, false, read_backward},
     {"fallback", true, false, read_fallback},
     {"throughput", true, false, read_throughput},
+    {"server_name", true, false, read_server_name},
     {"token_file", true, false, read_token_file},
     {"tls_cert", true, false, read_tls_cert},
     {"tls_key", true, false, read_tls_key},

@@ -7,8 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#define QUEUE_MAX 4096
-#define GROUP_MAX 64 /* jobs made durable together */
+#define QUEUE_MAX   4096
+#define GROUP_TRIES 100 /* when other servers use the table too */
+#define GROUP_MAX   64  /* jobs made durable together */
 /* In the queue. A store that hangs keeps each job for seconds, and those behind it for the sum of them. */
 #define WAIT_MAX_NS INT64_C(10000000000)
 
@@ -192,15 +193,21 @@ static bool can_be_grouped(const store_job *job)
     return job->kind == STORE_ACQUIRE || (job->kind == STORE_RELEASE && *job->service);
 }
 
-/* A chain of jobs in one transaction. If it cannot be made durable, none of their answers counts. */
+/* A chain of jobs in one transaction. If it cannot be made durable, none of their answers counts; if another server was
+ * faster, all of it is made anew. */
 static void run_group(store *s, store_job *first)
 {
-    kz_error err;
-    kz_status status = kz_source_group_begin(s->source, &err);
-    for (store_job *job = first; job && status == KZ_OK; job = job->next)
-        run_job(s, job);
-    if (status == KZ_OK)
-        status = kz_source_group_commit(s->source, &err);
+    kz_error err = {0};
+    kz_status status = KZ_AGAIN;
+    for (int tries = 0; status == KZ_AGAIN && tries < GROUP_TRIES; tries++) {
+        status = kz_source_group_begin(s->source, &err);
+        for (store_job *job = first; job && status == KZ_OK; job = job->next)
+            run_job(s, job);
+        if (status == KZ_OK)
+            status = kz_source_group_commit(s->source, &err);
+    }
+    if (status == KZ_AGAIN)
+        status = KZ_UNAVAILABLE;
     for (store_job *job = first; job && status; job = job->next) {
         job->status = status;
         job->err = err;

@@ -6,12 +6,13 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define SECRET_BYTES 16
@@ -133,36 +134,17 @@ kz_status kz__secrets_draw(char (*secrets)[KZ_SECRET_SIZE], size_t count, kz_err
     uint8_t bytes[KZ_GRANT_LEASES_MAX * SECRET_BYTES];
     if (count > KZ_GRANT_LEASES_MAX)
         count = KZ_GRANT_LEASES_MAX;
-    if (count && RAND_bytes(bytes, (int)(count * SECRET_BYTES)) != 1)
-        return kz__fail(err, KZ_SYSTEM, "no random numbers for the secrets of leases");
+    /* From the kernel: a library's generator has locks, and a forked child may find them locked for ever. */
+    for (size_t had = 0, size = count * SECRET_BYTES; had < size;) {
+        ssize_t got = getrandom(bytes + had, size - had, 0);
+        if (got < 0 && errno != EINTR)
+            return kz__fail(err, KZ_SYSTEM, "no random numbers for the secrets of leases: %s", strerror(errno));
+        had += got > 0 ? (size_t)got : 0;
+    }
     for (size_t i = 0; i < count; i++)
         hex(bytes + i * SECRET_BYTES, SECRET_BYTES, secrets[i]);
-    OPENSSL_cleanse(bytes, sizeof bytes);
+    explicit_bzero(bytes, count * SECRET_BYTES);
     return KZ_OK;
-}
-
-kz_status kz__table_acquire_for(const kz__rows *rows, kz__service *service, const kz_acquire *request, int64_t now_ms,
-                                kz_grant *grant, kz_error *err)
-{
-    if (request->holder && strlen(request->holder) >= KZ_HOLDER_SIZE)
-        return kz__fail(err, KZ_INVALID, "a holder's description has at most %d bytes, not %zu", KZ_HOLDER_SIZE - 1,
-                        strlen(request->holder));
-    uint64_t blocks =
-        ((uint64_t)request->throughput_per_ms + (UINT64_C(1) << service->seq_bits) - 1) >> service->seq_bits;
-    char secrets[KZ_GRANT_LEASES_MAX][KZ_SECRET_SIZE];
-    size_t count = blocks < KZ_GRANT_LEASES_MAX ? (size_t)blocks : KZ_GRANT_LEASES_MAX;
-    kz_status status = kz__secrets_draw(secrets, count, err);
-    if (status)
-        return status;
-    kz__table_request asked = {.request = request->request_id,
-                               .holder = request->holder,
-                               .throughput_per_ms = request->throughput_per_ms,
-                               .now_ms = now_ms,
-                               .secrets = (const char(*)[KZ_SECRET_SIZE])secrets,
-                               .secret_count = count};
-    status = kz__table_acquire(rows, service, &asked, grant, err);
-    OPENSSL_cleanse(secrets, count * sizeof secrets[0]);
-    return status;
 }
 
 uint64_t kz__table_blocks_in(const kz__service *service, kz__range range)
@@ -226,21 +208,6 @@ kz_status kz__table_release_signed(const kz__rows *rows, kz__service *service, c
         return status;
     return kz__table_release_if(rows, service, release->id, signed_with, (void *)(uintptr_t)release,
                                 release->timestamp_ms, now_ms, err);
-}
-
-kz__list_place kz__list_place_of(const char *service, uint32_t id)
-{
-    kz__list_place place = {.id = id};
-    snprintf(place.service, KZ_SERVICE_SIZE, "%s", service);
-    return place;
-}
-
-void kz__list_place_next_service(kz__list_place *place)
-{
-    size_t length = strlen(place->service);
-    place->service[length] = '\x01';
-    place->service[length + 1] = '\0';
-    place->id = 0;
 }
 
 void kz__grant_copy(kz_grant *to, const kz_grant *from)

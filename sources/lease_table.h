@@ -34,10 +34,6 @@ kz_status kz__service_name_check(const char *name, kz_error *err);
 /* 128 random bits for each, as hex. */
 kz_status kz__secrets_draw(char (*secrets)[KZ_SECRET_SIZE], size_t count, kz_error *err);
 
-/* Draws the secrets that the request may need and asks the rules. */
-kz_status kz__table_acquire_for(const kz__rows *rows, kz__service *service, const kz_acquire *request, int64_t now_ms,
-                                kz_grant *grant, kz_error *err);
-
 /* Aligned blocks of the service's usual size in the lower half's part of a free range. */
 uint64_t kz__table_blocks_in(const kz__service *service, kz__range range);
 
@@ -53,14 +49,6 @@ kz_status kz__table_release_signed(const kz__rows *rows, kz__service *service, c
 
 /* Listings are read in pages of this many lines, and shown when nothing is locked any more. */
 #define KZ__LIST_PAGE 64
-
-/* Where a listing goes on: at this id of this service, or behind it. */
-typedef struct kz__list_place {
-    char service[KZ_SERVICE_SIZE + 1]; /* a name, or a name and a byte that none has: behind it */
-    uint32_t id;
-} kz__list_place;
-kz__list_place kz__list_place_of(const char *service, uint32_t id);
-void kz__list_place_next_service(kz__list_place *place);
 
 /* Copies the part of a grant that is filled. */
 void kz__grant_copy(kz_grant *to, const kz_grant *from);

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static settings s;
@@ -550,6 +551,69 @@ static void lines_below_the_level_are_left_out(void **state)
     log_set_level(LOG_AT_INFO);
 }
 
+/* How many events a log tells of, and in how many lines. */
+static unsigned long events_in(const char *text, unsigned *lines)
+{
+    unsigned long events = 0;
+    *lines = 0;
+    for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
+        const char *repeated = strstr(at, "repeated=");
+        events += repeated && repeated < end ? strtoul(repeated + 9, NULL, 10) : 1;
+        ++*lines;
+    }
+    return events;
+}
+
+static void a_repeated_line_is_written_once_a_second_with_its_count(void **state)
+{
+    (void)state;
+    enum { TIMES = 50000 };
+    unsigned lines;
+    int saved, from = capture_begin(&saved);
+    time_t began = time(NULL);
+    for (int i = 0; i < TIMES; i++)
+        log_often(LOG_AT_WARNING, "http", "message", "too many open files", NULL);
+    log_flush();
+    unsigned seconds = (unsigned)(time(NULL) - began) + 1;
+    capture_end(from, saved);
+    assert_int_equal(events_in(logged, &lines), TIMES);
+    assert_in_range(lines, 2, 2 * seconds + 2); /* for each second its first, and the count of the others */
+    assert_contains(logged, "level=warning event=http message=\"too many open files\" repeated=");
+}
+
+static void lines_of_one_event_that_differ_have_a_limit_too(void **state)
+{
+    (void)state;
+    enum { TIMES = 3000 };
+    unsigned lines;
+    char text[16];
+    int saved, from = capture_begin(&saved);
+    time_t began = time(NULL);
+    for (int i = 0; i < TIMES; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        log_often(LOG_AT_INFO, "refused", "service", text, NULL);
+    }
+    log_flush();
+    unsigned seconds = (unsigned)(time(NULL) - began) + 1;
+    capture_end(from, saved);
+    assert_int_equal(events_in(logged, &lines), TIMES);
+    assert_in_range(lines, 21, 21 * (seconds + 1));
+    assert_contains(logged, "service=19\n");
+    assert_contains(logged, "repeated=");
+}
+
+static void an_event_that_is_ours_is_never_kept_back(void **state)
+{
+    (void)state;
+    unsigned lines;
+    int saved, from = capture_begin(&saved);
+    for (int i = 0; i < 50; i++)
+        log_event(LOG_AT_INFO, "reloaded", NULL);
+    capture_end(from, saved);
+    assert_int_equal(events_in(logged, &lines), 50);
+    assert_int_equal(lines, 50);
+}
+
 /* ---- tokens ---- */
 
 static bool allow(const tokens *t, const char *value)
@@ -676,6 +740,9 @@ int main(void)
         TEST(logfmt_never_lets_a_value_begin_a_line),
         TEST(a_line_that_is_too_long_is_cut_and_closed),
         TEST(lines_below_the_level_are_left_out),
+        TEST(a_repeated_line_is_written_once_a_second_with_its_count),
+        TEST(lines_of_one_event_that_differ_have_a_limit_too),
+        TEST(an_event_that_is_ours_is_never_kept_back),
         TEST(any_token_of_the_file_is_let_in_and_nothing_else),
         TEST(a_file_that_others_can_read_is_taken_with_a_warning),
         TEST(wrong_token_files_are_refused_without_showing_a_token),

@@ -196,7 +196,7 @@ static double seconds(void)
 static int check_rules(uint64_t first, uint64_t most)
 {
     int missed = 0;
-    for (int rule = 0; rule < KZ__RULES; rule++) {
+    for (int rule = 0; rule < KZ__RULES && rules[rule]; rule++) {
         kz__rules_off = 1u << rule;
         tally t = run_seeds(first, most, ~0u, true, rules[rule]);
         printf("%s  without %-18s %s after %llu seeds\n", t.failures ? "ok  " : "FAIL", rules[rule],
@@ -227,7 +227,7 @@ static unsigned read_faults(const char *text)
 
 static bool read_rule(const char *name)
 {
-    for (int rule = 0; rule < KZ__RULES; rule++) {
+    for (int rule = 0; rule < KZ__RULES && rules[rule]; rule++) {
         if (strcmp(rules[rule], name) == 0) {
             kz__rules_off |= 1u << rule;
             return true;
