@@ -271,10 +271,11 @@ kz_status kz__redis_refused(const kz__redis_link *link, const char *text, kz_err
     return kz__fail(err, KZ_STORE, "%s refused: \"%.200s\"", name, text);
 }
 
-kz_status kz__redis_unexpected(const kz__redis_link *link, const char *what, const redisReply *reply, kz_error *err)
+kz_status kz__redis_unexpected(kz__redis_link *link, const char *what, const redisReply *reply, kz_error *err)
 {
     if (reply->type == REDIS_REPLY_ERROR)
         return kz__redis_refused(link, reply->str, err);
+    kz__redis_link_drop(link);
     return kz__fail(err, KZ_STORE,
                     "%s: the answer to %s is not what a lease table gives: is this Redis, and nobody "
                     "else writing to its keys?",

@@ -43,6 +43,9 @@ typedef struct kz__redis_link kz__redis_link;
 /* Connects with the first command, and anew after a failure; by way of the sentinels, if there are any. */
 kz_status kz__redis_link_new(kz__redis_link **link, const kz__redis_address *address, kz_error *err);
 
+/* Closes the connection; the next command makes a new one. */
+void kz__redis_link_drop(kz__redis_link *link);
+
 /* Sends nothing: in a forked child the parent's session goes on. */
 void kz__redis_link_free(kz__redis_link *link);
 
@@ -60,8 +63,9 @@ kz_status kz__redis_send(kz__redis_link *link, const kz__redis_args *args, redis
 /* Turns an error that Redis answered into a status and a message that says the way out. */
 kz_status kz__redis_refused(const kz__redis_link *link, const char *text, kz_error *err);
 
-/* The same, for a reply that is not of the kind expected. */
-kz_status kz__redis_unexpected(const kz__redis_link *link, const char *what, const redisReply *reply, kz_error *err);
+/* The same, for a reply that is not of the kind expected. The connection is closed: it may be one answer behind, and
+ * would stay so. */
+kz_status kz__redis_unexpected(kz__redis_link *link, const char *what, const redisReply *reply, kz_error *err);
 
 /* "redis://host:port/db" */
 const char *kz__redis_link_name(const kz__redis_link *link);

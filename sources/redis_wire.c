@@ -282,9 +282,13 @@ kz_status kz__wire_read(kz__wire *wire, char *data, size_t room, size_t *size, i
     }
 }
 
-bool kz__wire_is_stale(const kz__wire *wire)
+bool kz__wire_is_stale(kz__wire *wire)
 {
-    /* TLS has messages of its own that may wait there. */
     char byte;
-    return !wire->session && !(recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN);
+    if (!wire->session)
+        return !(recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN);
+    /* TLS has messages of its own that may wait there; this reads those, and stops at ours. */
+    ERR_clear_error();
+    int got = SSL_peek(wire->session, &byte, 1);
+    return got > 0 || SSL_get_error(wire->session, got) != SSL_ERROR_WANT_READ;
 }

@@ -24,7 +24,7 @@ kz_status kz__wire_write(kz__wire *wire, const char *data, size_t size, int64_t 
 kz_status kz__wire_read(kz__wire *wire, char *data, size_t room, size_t *size, int64_t deadline_ms, kz_error *err);
 
 /* Between two exchanges: has the other side closed, or said what nobody asked for? */
-bool kz__wire_is_stale(const kz__wire *wire);
+bool kz__wire_is_stale(kz__wire *wire);
 
 /* Sends nothing, so that a forked child can do it too. */
 void kz__wire_close(kz__wire *wire);
