@@ -397,6 +397,33 @@ class External(Case):
             self.assertEqual(self.done("external", "--key-file", keys, vector["id"]), vector["external"] + "\n")
             self.assertEqual(self.done("internal", "--key-file", keys, vector["external"]), vector["id"] + "\n")
 
+    def test_the_vectors_of_types(self):
+        for vector in VECTOR["external_typed"][::3]:
+            keys = ["--type", vector["type"]]
+            if "algorithm" in vector:
+                line = f"{vector['key_number']} {vector['algorithm']} {vector['secret_hex']}"
+                keys += ["--key-file", self.key_file(line)]
+            self.assertEqual(self.done("external", *keys, vector["id"]), vector["external"] + "\n")
+            self.assertEqual(self.done("internal", *keys, vector["external"]), vector["id"] + "\n")
+            self.refused(1, "internal", *keys, vector["external"].split("_", 1)[1], says=vector["type"])
+        for bad in VECTOR["external_types_bad"]:
+            self.refused(2, "external", "--type", bad, "1", says="--type")
+            self.refused(2, "internal", "--type", bad, "user_PAKqR3WCkr0", says="--type")
+        for bad in VECTOR["external_typed_bad"][::5]:
+            keys = ["--type", bad["type"]]
+            if "algorithm" in bad:
+                keys += ["--key-file", self.key_file(f"{bad['key_number']} {bad['algorithm']} {bad['secret_hex']}")]
+            self.refused(1, "internal", *keys, "--", bad["external"], says=bad["type"])
+
+    def test_a_type_is_for_ids_of_a_layout(self):
+        keys = ["--type", "post", "--key-file", self.key_file("0 speck " + "a5" * 32)]
+        tsid = self.done("next", "--from", "static:5", "--layout", "tsid")
+        text = self.done("external", *keys, stdin=tsid).strip()
+        self.assertEqual(self.done("internal", *keys, "--layout", "tsid", text), tsid)
+        self.refused(1, "internal", *keys, text, says="layout 41-14-8")
+        self.refused(2, "internal", "--layout", "tsid", text, says="--type")
+        self.refused(2, "internal", *keys, "--layout", "nonsense", text, says="nonsense")
+
     def test_a_million_go_there_and_back(self):
         ids = self.done("next", "-n", "1000000", "--from", "static:5", "--layout", "snowflake")
         for keys in ([], ["--key-file", self.key_file("2 xtea " + "5a" * 16)],
