@@ -278,7 +278,7 @@ static void urls_of_one_or_several_servers_are_read(void **state)
         {"http://a?token=x&token-file=/y", "not both"},
         {"http://a?token-file=/nonexistent/file", "/nonexistent/file"},
         {"http://a?token=" TOKEN "%", "%25"},
-        {"http://a?token=" TOKEN "&token=" TOKEN, "each name once"},
+        {"http://a?token=" TOKEN "&token=" TOKEN, "given twice"},
         {"http://a?" TOKEN, "name=value"},
     };
     table t;
