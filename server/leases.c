@@ -215,15 +215,43 @@ http_outcome delete_lease(call *c)
 
 /* ----------------------------------------------------------------------------------------------------- GET /leases */
 
+/* Unix ms; null: never, or not known. */
+static void write_time(http_reply *reply, const char *name, int64_t unix_ms)
+{
+    if (unix_ms == INT64_MAX)
+        http_reply_printf(reply, ",\"%s\":null", name);
+    else
+        http_reply_printf(reply, ",\"%s\":%" PRId64, name, unix_ms);
+}
+
+/* The object that was sent; what others wrote into a table need not be one, and is a text then. */
+static void write_meta(http_reply *reply, const char *holder)
+{
+    json_t *meta = json_loads(holder, JSON_REJECT_DUPLICATES, NULL);
+    char *text = json_is_object(meta) ? json_dumps(meta, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    if (text)
+        http_reply_printf(reply, "%s", text);
+    else
+        write_json_text(reply, holder);
+    free(text);
+    json_decref(meta);
+}
+
 static void write_info(http_reply *reply, const kz_lease_info *info)
 {
     http_reply_printf(reply, "{\"service\":");
     write_json_text(reply, info->service);
-    http_reply_printf(reply,
-                      ",\"id\":%" PRIu32 ",\"created\":%" PRId64 ",\"expired\":%" PRId64 ",\"fallbackExpired\":%" PRId64
-                      ",\"holder\":",
-                      info->id, info->created_ms, info->expired_ms, info->fallback_expired_ms);
-    write_json_text(reply, info->holder);
+    http_reply_printf(reply, ",\"id\":%" PRIu32, info->id);
+    if (info->kind == KZ_LINE_RESERVED)
+        http_reply_printf(reply, ",\"kind\":\"reserved\",\"nodes\":%" PRIu32, info->nodes);
+    if (info->node_bits)
+        http_reply_printf(reply, ",\"bitId\":%u,\"bitSeq\":%u", info->node_bits, info->seq_bits);
+    write_time(reply, "created", info->created_ms ? info->created_ms : INT64_MAX);
+    write_time(reply, "expired", info->expired_ms);
+    write_time(reply, "fallbackCreated", info->fallback_created_ms);
+    write_time(reply, "fallbackExpired", info->fallback_expired_ms);
+    http_reply_printf(reply, ",\"meta\":");
+    write_meta(reply, info->holder);
     http_reply_write(reply, "}", 1);
 }
 

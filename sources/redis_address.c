@@ -54,28 +54,6 @@ static bool read_number(const char *text, size_t size, unsigned max, unsigned *n
     return size > 0;
 }
 
-/* What is wrong with a URL is told with the URL, which must not show a password: so the cases that could are told
- * first, without it. */
-kz_status kz__redis_url_parse(const char *text, kz__url *url, kz_error *err)
-{
-    const char *query = strchr(text, '?'), *login = strchr(text, '@');
-    if (!login)
-        return kz__url_parse(text, url, err);
-    int scheme = (int)strcspn(text, ":");
-    if (query && query < login)
-        return kz__fail(err, KZ_INVALID,
-                        "source %.*s: an @ behind the first ?: write ? in a password as %%3F, and @ in "
-                        "a parameter as %%40",
-                        scheme, text);
-    kz_status status = kz__url_parse(text, url, NULL);
-    if (status)
-        return kz__fail(err, status,
-                        "source %.*s: too long, or what follows the ? is not name=value&name=value with "
-                        "%% written as %%25",
-                        scheme, text);
-    return KZ_OK;
-}
-
 kz_status kz__redis_prefix_read(const kz__url *url, char prefix[static KZ__REDIS_PREFIX_MAX + 1], kz_error *err)
 {
     const char *given = kz__url_param(url, "prefix");
@@ -126,7 +104,10 @@ static kz_status read_place(const char *text, size_t size, unsigned port, kz__re
     }
     size_t left = size - (size_t)(rest - text);
     if (left && (*rest != ':' || !read_number(rest + 1, left - 1, 65535, &port) || !port))
-        return kz__fail(err, KZ_INVALID, "source %s: \"%.*s\" is not a port (1..65535)", scheme, (int)left, rest);
+        return kz__fail(err, KZ_INVALID,
+                        "source %s: what follows the colon behind the host is not a port (1..65535); a password stands "
+                        "before an @: %s://:password@host",
+                        scheme, scheme);
     if (host_size >= sizeof address->host)
         return kz__fail(err, KZ_INVALID, "source %s: a host name of %zu characters is too long", scheme, host_size);
     snprintf(address->host, sizeof address->host, "%.*s", (int)host_size, host);
@@ -159,9 +140,8 @@ static kz_status read_sentinels(const char *text, kz__redis_address *address, co
         size_t length = strcspn(at, ",");
         bool ends_in_comma = at[length] == ',' && !at[length + 1];
         if (!length || ends_in_comma || count == SENTINELS_MAX)
-            return kz__fail(err, KZ_INVALID,
-                            "source %s: \"%s\" is not a list of 1 to %d sentinels, host:port,host:port", scheme,
-                            address->sentinels, SENTINELS_MAX);
+            return kz__fail(err, KZ_INVALID, "source %s: not a list of 1 to %d sentinels, host:port,host:port", scheme,
+                            SENTINELS_MAX);
         kz_status status = read_place(at, length, DEFAULT_SENTINEL_PORT, &ignored, scheme, err);
         if (status)
             return status;
@@ -220,7 +200,8 @@ kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_m
         return status;
     p += *p == '/';
     if (*p && !read_number(p, strlen(p), DB_MAX, &address->db))
-        return kz__fail(err, KZ_INVALID, "source %s: \"%s\" is not a database number (0..%u)", url->scheme, p, DB_MAX);
+        return kz__fail(err, KZ_INVALID, "source %s: what follows the / is not a database number (0..%u)", url->scheme,
+                        DB_MAX);
     if (*address->master)
         snprintf(address->name, sizeof address->name, "%s://%s/%s/%u", url->scheme, address->sentinels, address->master,
                  address->db);

@@ -402,6 +402,13 @@ class SettingsCase(real.ServerCase):
 
 
 class ServiceSettings(SettingsCase):
+    def test_the_list_shows_rectangles(self):
+        server = self.serve("--config", self.service("41-14-8@2026-01-01"))
+        lease = server.ask("POST", "/lease", {"serviceId": "shown", "meta": {"host": "a"}}).json()["leases"][0]
+        line = server.ask("GET", "/leases?after=shown&limit=1").json()["leases"][0]
+        same = ("id", "bitId", "bitSeq", "created", "expired", "fallbackCreated", "fallbackExpired")
+        self.assertEqual(line, {"service": "shown", "meta": {"host": "a"}, **{name: lease[name] for name in same}})
+
     def test_bits_move_while_leases_are_out(self):
         server = self.serve("--config", self.service("41-14-8@2026-01-01"))
         old = self.acquire(server, 256 * 6) + self.acquire(server)
