@@ -1,8 +1,8 @@
 /* Sources by URL: the registry of kinds, and looking at one without minting. */
 #include "lib/source.h"
 #include "core/error.h"
-#include "lib/clock.h"
-#include "lib/url.h"
+#include "core/url.h"
+#include "host/clock.h"
 #include "sources/all.h"
 
 #include <stdio.h>
