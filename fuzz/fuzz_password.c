@@ -30,9 +30,22 @@ EVERYBODYS int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
     return -1;
 }
 
-static const char *const schemes[] = {"redis:", "rediss:",   "redis+sentinel:", "tsid+redis:", "tsid+rediss:", "http:",
-                                      "https:", "postgres:", "etcd:",           "etcds:",      "postgresql:",  ":",
-                                      "",       "redis",     "http+unix:"};
+static const char *const schemes[] = {"redis:",
+                                      "rediss:",
+                                      "redis+sentinel:",
+                                      "rediss+sentinel:",
+                                      "tsid+redis:",
+                                      "tsid+rediss:",
+                                      "http:",
+                                      "https:",
+                                      "postgres:",
+                                      "etcd:",
+                                      "etcds:",
+                                      "postgresql:",
+                                      ":",
+                                      "",
+                                      "redis",
+                                      "http+unix:"};
 
 static void must_not_show(void *ctx, kz_log_level level, const char *line)
 {

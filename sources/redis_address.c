@@ -1,4 +1,4 @@
-/* redis://, rediss:// and redis+sentinel:// URLs, and the errors that Redis answers, in words that say the way out. */
+/* redis:// URLs and their kin, and the errors that Redis answers, in words that say the way out. */
 #include "core/error.h"
 #include "sources/redis_link.h"
 
@@ -128,9 +128,9 @@ bool kz__redis_sentinel_next(const char **list, kz__redis_address *sentinel)
 }
 
 /* host[:port][,host[:port]...]/master[/db]; what follows the master's name is left in `rest`. */
-static kz_status read_sentinels(const char *text, kz__redis_address *address, const char **rest, kz_error *err)
+static kz_status read_sentinels(const char *scheme, const char *text, kz__redis_address *address, const char **rest,
+                                kz_error *err)
 {
-    static const char scheme[] = "redis+sentinel";
     size_t size = strcspn(text, "/"), count = 0;
     if (size >= sizeof address->sentinels)
         return kz__fail(err, KZ_INVALID, "source %s: a list of sentinels of %zu characters is too long", scheme, size);
@@ -169,10 +169,26 @@ static kz_status read_tls(const kz__url *url, kz__redis_address *address, kz_err
     return KZ_OK;
 }
 
-kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_ms, kz__redis_address *address,
-                                 kz_error *err)
+/* What the sentinels want to know. */
+static kz_status read_sentinel_login(const kz__url *url, kz__redis_address *address, kz_error *err)
 {
-    *address = (kz__redis_address){.tls = tls};
+    const char *user = kz__url_param(url, "sentinel-user"), *password = kz__url_param(url, "sentinel-password");
+    if ((user || password) && !*address->master)
+        return kz__fail(err, KZ_INVALID, "source %s: sentinel-user and sentinel-password are for redis+sentinel://",
+                        url->scheme);
+    if (user && !password)
+        return kz__fail(err, KZ_INVALID, "source %s: sentinel-user without sentinel-password", url->scheme);
+    if ((user && strlen(user) >= sizeof address->sentinel_user) ||
+        (password && strlen(password) >= sizeof address->sentinel_password))
+        return kz__fail(err, KZ_INVALID, "source %s: sentinel-user or sentinel-password is too long", url->scheme);
+    strcpy(address->sentinel_user, user ? user : "");
+    strcpy(address->sentinel_password, password ? password : "");
+    return KZ_OK;
+}
+
+kz_status kz__redis_address_read(const kz__url *url, int64_t timeout_ms, kz__redis_address *address, kz_error *err)
+{
+    *address = (kz__redis_address){.tls = strstr(url->scheme, "rediss") != NULL};
     address->timeout_ms = timeout_ms < 0 || timeout_ms > 10000 ? 10000 : timeout_ms < 100 ? 100 : timeout_ms;
     kz_status status = read_tls(url, address, err);
     if (status)
@@ -189,13 +205,15 @@ kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_m
             return status;
         p = at + 1;
     }
-    if (strcmp(url->scheme, "redis+sentinel") == 0) {
-        status = read_sentinels(p, address, &p, err);
+    if (strstr(url->scheme, "+sentinel")) {
+        status = read_sentinels(url->scheme, p, address, &p, err);
     } else {
         size_t size = strcspn(p, "/");
         status = read_place(p, size, DEFAULT_PORT, address, url->scheme, err);
         p += size;
     }
+    if (!status)
+        status = read_sentinel_login(url, address, err);
     if (status)
         return status;
     p += *p == '/';

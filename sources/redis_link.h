@@ -2,7 +2,7 @@
 #ifndef KZ_SOURCES_REDIS_LINK_H
 #define KZ_SOURCES_REDIS_LINK_H
 
-#include "lib/url.h"
+#include "core/url.h"
 
 #include <hiredis/hiredis.h>
 
@@ -13,6 +13,7 @@ typedef struct kz__redis_address {
     char name[300];                /* "redis://host:port/db", for messages: never with the password */
     char sentinels[300];           /* "host:port,host:port", to be asked where the master is; empty: it is at host */
     char master[64];               /* what they call it */
+    char sentinel_user[128], sentinel_password[512];
     unsigned db;
     bool tls, insecure;
     int64_t timeout_ms; /* for connecting, and for each command */
@@ -23,10 +24,10 @@ typedef struct kz__redis_address {
 /* ?prefix=, or nothing. */
 kz_status kz__redis_prefix_read(const kz__url *url, char prefix[static KZ__REDIS_PREFIX_MAX + 1], kz_error *err);
 
-/* Reads [//][[user]:password@][host][:port][/db], ?cacert= and ?insecure=; in a redis+sentinel: URL
- * [//][[user]:password@]host[:port][,host[:port]...]/master[/db]. */
-kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_ms, kz__redis_address *address,
-                                 kz_error *err);
+/* Reads //[[user]:password@][host][:port][/db], ?cacert= and ?insecure= (with TLS, which the scheme says); in a
+ * redis+sentinel: URL //[[user]:password@]host[:port][,host[:port]...]/master[/db], ?sentinel-user= and
+ * ?sentinel-password=. */
+kz_status kz__redis_address_read(const kz__url *url, int64_t timeout_ms, kz__redis_address *address, kz_error *err);
 
 /* The sentinel at `*list`, which is moved on to the next; false after the last. */
 bool kz__redis_sentinel_next(const char **list, kz__redis_address *sentinel);

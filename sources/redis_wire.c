@@ -87,19 +87,16 @@ static kz_status connect_one(kz__wire *wire, const struct addrinfo *to, int64_t 
     return KZ_OK;
 }
 
-/* How long the look at the name takes is up to the system (resolv.conf: 5 s for each server and try): nothing bounds it
- * here. */
 static kz_status connect_any(kz__wire *wire, int64_t deadline_ms, kz_error *err)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
-    int failure = getaddrinfo(wire->address->host, wire->address->port, &hints, &list);
-    if (failure)
-        return kz__fail(err, KZ_UNAVAILABLE, "%s: no address for %s: %s", wire->address->name, wire->address->host,
-                        gai_strerror(failure));
+    struct addrinfo *list = NULL;
+    kz_status status = kz__wire_resolve(wire->address, deadline_ms, &list, err);
+    if (status)
+        return status;
     int64_t left = 0;
     for (const struct addrinfo *to = list; to; to = to->ai_next)
         left++;
-    kz_status status = KZ_UNAVAILABLE;
+    status = KZ_UNAVAILABLE;
     /* Each has its part of what is left, so that one that is silent does not take the time of the next. */
     for (const struct addrinfo *to = list; to; to = to->ai_next, left--) {
         int64_t now_ms = kz__wire_now_ms();

@@ -41,7 +41,7 @@ static kz__redis_link *link_open(void)
     kz__redis_address address;
     kz__redis_link *link = NULL;
     assert_ok(kz__url_parse(server.url, &url, NULL));
-    assert_ok(kz__redis_address_read(&url, false, 10000, &address, NULL));
+    assert_ok(kz__redis_address_read(&url, 10000, &address, NULL));
     assert_ok(kz__redis_link_new(&link, &address, NULL));
     return link;
 }

@@ -1,4 +1,5 @@
 /* A server that answers nonsense: the lease table in Redis believes none of it, and says so. Nor do the TSID slots. */
+#include "sources/redis_source.h"
 #include "tests/redis_table.h"
 
 #include <arpa/inet.h>
@@ -299,6 +300,30 @@ static void an_answer_that_is_not_understood_closes_the_connection(void **state)
     assert_int_equal(l.connections, 2);
 }
 
+/* Whoever asks a server for a thousand services must not fill its memory with them. */
+static void what_was_seen_of_services_has_a_bound(void **state)
+{
+    (void)state;
+    kz__redis source = {0};
+    char name[32];
+    for (int i = 0; i < 5000; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        kz__redis_seen *seen = kz__redis_seen_of(&source, name, NULL);
+        assert_non_null(seen);
+        assert_string_equal(seen->service, name);
+        assert_int_equal(seen->generation, 0);
+        seen->generation = i + 1;
+        /* One that is used goes on being remembered. */
+        assert_int_equal(kz__redis_seen_of(&source, "s0", NULL)->generation, 1);
+    }
+    size_t count = 0;
+    for (kz__redis_seen *seen = source.seen, *next; seen; seen = next, count++) {
+        next = seen->next;
+        free(seen);
+    }
+    assert_int_equal(count, 1024);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nonsense_is_a_store_that_cannot_be_used),
@@ -306,6 +331,7 @@ int main(void)
                                        cmocka_unit_test(sentinels_that_answer_nonsense_are_not_believed),
                                        cmocka_unit_test(a_master_that_says_it_is_none_is_not_used),
                                        cmocka_unit_test(a_surplus_answer_is_noticed),
+                                       cmocka_unit_test(what_was_seen_of_services_has_a_bound),
                                        cmocka_unit_test(an_answer_that_is_not_understood_closes_the_connection)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
