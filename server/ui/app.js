@@ -122,12 +122,17 @@ function takeLeases(items) {
     lease.twinEnd = item.fallbackExpired ?? 0;
     lease.held = true;
   }
-  for (const lease of leases.values()) {
-    if (lease.held && !there.has(lease.key)) {  // given back, or forgotten after its end
-      lease.held = false;
-      lease.end = Math.min(lease.end, time);
-      lease.twinEnd = Math.min(lease.twinEnd, time);
+  // What goes before its end was given back. What is over keeps its twin until the holder has a newer lease: then it
+  // gives the old one back.
+  const newest = new Map();
+  for (const l of leases.values()) if (there.has(l.key)) newest.set(l.holder, Math.max(newest.get(l.holder) || 0, l.created));
+  for (const l of leases.values()) {
+    if (there.has(l.key)) continue;
+    if (l.held && time < l.end || newest.get(l.holder) > l.created) {
+      l.end = Math.min(l.end, time);
+      l.twinEnd = Math.min(l.twinEnd, time);
     }
+    l.held = false;
   }
   for (const [key, lease] of leases) {
     if (leases.size <= SEEN_MAX) break;
@@ -298,7 +303,7 @@ function strip(mine, shape) {
   const lasts = new Map();  // how long each holder can go on alone
   for (const l of out) lasts.set(l.holder, Math.max(lasts.get(l.holder) || 0, l.end, l.twinEnd));
   for (const l of mine) if (lasts.has(l.holder)) lasts.set(l.holder, Math.max(lasts.get(l.holder), l.twinEnd));
-  const carrying = mine.filter((l) => l.held && l.twinEnd > time);
+  const carrying = mine.filter((l) => l.twinEnd > time && !l.reserved);
   for (const l of carrying) if (!lasts.has(l.holder)) lasts.set(l.holder, l.twinEnd);
   const runway = lasts.size ? Math.min(...lasts.values()) - time : 0;
   const nodes = figure('kazahana_nodes', {service}) ?? shape.nodes;
@@ -409,10 +414,10 @@ const alone = new Map();  // holders in an outage, and when their last lease end
 function draw() {
   const mine = ours(), time = now(), shape = shapeOf(mine);
   alone.clear();
-  for (const l of mine) if (trouble && l.held && !l.reserved) alone.set(l.holder, Math.max(alone.get(l.holder) || 0, l.end));
+  for (const l of mine) if (trouble && !l.reserved && l.twinEnd > time) alone.set(l.holder, Math.max(alone.get(l.holder) || 0, l.end));
   plane.draw({leases: mine, now: time, leaseMs, span: Number($('span').value), half: shape.half, seqBits: shape.seqBits,
     known: away() ? now() - silent() : null, pinned, chosen, cross,
-    carries: (l) => (l.held && alone.get(l.holder) <= time && l.twinEnd > time ? alone.get(l.holder) : null)});
+    carries: (l) => (alone.get(l.holder) <= time && l.twinEnd > time ? alone.get(l.holder) : null)});
   return [mine, shape];
 }
 
