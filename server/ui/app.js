@@ -35,7 +35,7 @@ function make(tag, text, className) {
   return node;
 }
 
-// ------------------------------------------------------------------------------------------------------------ asking
+// ---- asking
 
 async function ask(path) {
   const headers = {Accept: 'application/json'};
@@ -180,7 +180,7 @@ function schedule() {
   if (timer) tick(), animate();
 }
 
-// ------------------------------------------------------------------------------------------------------------- token
+// ---- token
 
 function wantToken() {
   if (token) $('wrong').textContent = 'The server does not know this token.';
@@ -204,7 +204,7 @@ $('forget').addEventListener('click', () => {
   location.reload();
 });
 
-// ------------------------------------------------------------------------------------------------------------- facts
+// ---- facts
 
 const silent = () => (answeredAt === null ? Infinity : performance.now() - answeredAt);
 const away = () => trouble && silent() > 2500;          // the server does not answer
@@ -272,7 +272,7 @@ function sparkline(canvas, values) {
   c.stroke();
 }
 
-// ------------------------------------------------------------------------------------------------------------- strip
+// ---- strip
 
 // The worst that is known comes first: [class, what, why].
 function judge(runway, free, nodes) {
@@ -342,7 +342,7 @@ function strip(mine, shape) {
   sparkline($('rates'), points.rate);
 }
 
-// ------------------------------------------------------------------------------------------------------------- table
+// ---- table
 
 const COLUMNS = [
   ['node', 'Node', (l) => l.node],
@@ -407,7 +407,7 @@ function row(l) {
   return tr;
 }
 
-// --------------------------------------------------------------------------------------------------------- plane, tip
+// ---- plane, tip
 
 const alone = new Map();  // holders in an outage, and when their last lease ended
 
@@ -532,7 +532,7 @@ stage.addEventListener('keydown', (event) => {
   event.preventDefault();
 });
 
-// ------------------------------------------------------------------------------------------------------- paste, fleet
+// ---- paste, fleet
 
 // Never more than this page knows: what the table has forgotten cannot be told.
 function verdict(p) {
@@ -595,7 +595,7 @@ function fleet() {
   $('fleet').replaceChildren(result);
 }
 
-// ------------------------------------------------------------------------------------------------------------- begin
+// ---- begin
 
 for (const id of ['paste', 'shape']) $(id).addEventListener('input', () => { where(); draw(); });
 $('paste').addEventListener('keydown', (event) => {
