@@ -153,9 +153,10 @@ export class Plane {
     this.thin = false;
     for (const l of seen) this.lease(l, view, width);
     if (this.thin) {
-      ctx.globalAlpha = 0.55;
+      ctx.globalAlpha = 0.6;
       ctx.fillStyle = this.colors.plot;
       ctx.fillRect(this.x(now), this.ground - lower, width, lower);
+      ctx.fillRect(0, TOP, width, upper);
       ctx.globalAlpha = 1;
     }
     if (view.pinned) this.stairs(seen, view.pinned);
@@ -291,7 +292,7 @@ export class Plane {
       return;
     }
     ctx.fillStyle = this.color(l.holder);
-    if (h < 3) {  // thousands: the time that is left is made paler for all of them at once
+    if (h < 3) {  // thousands: what is left, and all twins, are made paler at once
       ctx.fillRect(x, y, w, h);
       this.thin = true;
       return;
