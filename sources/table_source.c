@@ -1,8 +1,9 @@
 /* The one flow of every lease table. The rules are core/table's, rows and durability the store's. */
 #include "sources/table_source.h"
 #include "core/error.h"
-#include "core/find_block.h"
-#include "lib/clock.h"
+#include "core/release.h"
+#include "host/clock.h"
+#include "host/random.h"
 
 #include <inttypes.h>
 #include <stdio.h>
