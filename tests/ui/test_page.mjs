@@ -104,12 +104,41 @@ test('hovering says whose it is, a click lights the holder', async (server) => {
   quiet(page);
 });
 
+test('a rectangle appears, hands over, and disappears', async () => {
+  const server = await new Server({store: `sqlite:${path.join(folder, 'short.db')}?lease=3s`}).start();
+  const page = await open(server);
+  const client = start(program, ['next', '-n', '1000000', '--rate', '1000/s', '--from', server.url]);
+  const mine = (least) => page.waitForFunction(([pid, least]) =>
+    new Set(kazahana.plane.boxes.filter((b) => !b.twin && b.lease.meta.pid === pid).map((b) => b.lease.node)).size >= least,
+  [String(client.pid), least]);
+  await mine(1);
+  await mine(3);
+  const seen = await page.evaluate((pid) => kazahana.plane.boxes.filter((b) => !b.twin && b.lease.meta.pid === pid)
+    .map((b) => b.lease).sort((a, b) => a.created - b.created), String(client.pid));
+  for (let i = 1; i < seen.length; i++) assert.notEqual(seen[i].node, seen[i - 1].node);
+  await kill(client, 'SIGTERM');
+  await page.waitForFunction((pid) => kazahana.plane.boxes.every((b) => b.lease.meta.pid !== pid || !b.lease.held), String(client.pid));
+  await page.waitForFunction((pid) => !document.querySelector('#rows').textContent.includes(pid), String(client.pid));
+  quiet(page);
+  await page.close();
+  await server.kill();
+});
+
 test('each service has a plane of its own', async (server) => {
   await server.ask('POST', '/lease', {serviceId: 'web', meta: {host: 'w'}});
   const page = await open(server);
   await page.selectOption('#service', 'web');
   await page.waitForFunction(() => kazahana.plane.boxes.every((b) => b.lease.service === 'web') && document.querySelectorAll('#rows tr').length === 1);
   assert.match(await page.textContent('#rows'), /host=w/);
+  quiet(page);
+});
+
+test('what clients report is added up', async (server) => {
+  await server.ask('POST', '/lease', {meta: {host: 'r'}, used: {ids: 1234, fenced: 5, unfenced: 6, exhausted: 7, clockBack: 8}});
+  const page = await open(server);
+  await page.waitForSelector('#fleet td');
+  const cells = await page.locator('#fleet tbody tr').first().locator('td').allTextContents();
+  assert.deepEqual(cells, ['1,245', '5', '6', '7', '8']);
   quiet(page);
 });
 
