@@ -306,7 +306,10 @@ struct kz_options {
     int64_t retry_initial_ms;       /* 1000: the pause after a failure, doubling ... */
     int64_t retry_max_ms;           /* 60000: ... up to this */
     const char *meta;               /* who holds a lease, for people: a JSON object of texts; NULL: host and pid */
-    kz_keeper keeper;               /* thread */
+    /* 0, no limit. While a table has this many services, an acquire for one that is not there gives KZ_NO_FREE_NODE. To
+     * make room, services as acquire makes them, that nobody used for a day, are forgotten. For servers. */
+    uint32_t max_services;
+    kz_keeper keeper; /* thread */
 };
 
 /* Fills in the defaults noted above. Call it before setting fields. */
@@ -645,6 +648,7 @@ typedef bool (*kz_lease_visit)(void *ctx, const kz_lease_info *info);
 typedef struct kz_list_from {
     const char *service;
     uint32_t id;
+    bool only_id; /* only leases of this number, from that service on. A source may list others too: look at each */
 } kz_list_from;
 
 /* What a source knows about itself, for doctor and health. */
@@ -676,6 +680,7 @@ typedef struct kz_source_options {
     void *log_ctx;
     const kz_clock *clock; /* never NULL */
     int64_t timeout_ms;    /* for one exchange with the source */
+    uint32_t max_services; /* as in kz_options */
 } kz_source_options;
 
 enum {
@@ -787,8 +792,8 @@ KZ_API void kz_source_close(kz_source *source);
  *   kz_close in a child that has not minted frees memory and touches nothing of the parent's. sqlite: uses
  *   pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again by itself. A
  *   process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice a fork.
- *   Where the kernel only says that it wipes memory (some emulators), fork() is still noticed, by a handler; clone is not.
- * Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals. A
+ *   Where the kernel only says that it wipes memory (some emulators), fork() is still noticed, by a handler; clone is
+ * not. Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals. A
  *   process that is killed gives nothing back: its leases end by themselves, and their places are free again then.
  * Late IDs. A process that was stopped between reading the clock and returning returns an old time, and one that was
  *   suspended may still mint inside its old window. Such IDs are unique, but "everything below X is final" never holds.

@@ -41,7 +41,8 @@ static bool same(const shared *s, const char *url, const kz_options *o)
            p->log_ctx == o->log_ctx && p->use_clock == o->use_clock && p->keeper == o->keeper &&
            p->throughput_min_per_ms == o->throughput_min_per_ms &&
            p->throughput_max_per_ms == o->throughput_max_per_ms && p->renew_at == o->renew_at &&
-           p->retry_initial_ms == o->retry_initial_ms && p->retry_max_ms == o->retry_max_ms;
+           p->max_services == o->max_services && p->retry_initial_ms == o->retry_initial_ms &&
+           p->retry_max_ms == o->retry_max_ms;
 }
 
 static void forget(shared *s)
