@@ -126,11 +126,10 @@ static kz_status page(kz__table_source *base, const kz__transaction *t, const kz
     (void)err;
     for (size_t i = 0; i < table.service_count; i++) {
         const kz__service *s = &table.services[i];
-        int order = strcmp(s->name, from->service);
         kz__memory_rows_free(((own *)base)->rows);
         ((own *)base)->rows = load(s->name);
-        if (order >= 0)
-            kz__memory_page(s, ((own *)base)->rows, order ? 0 : from->id, t->now_ms, lines, room, count);
+        if (strcmp(s->name, from->service) >= 0)
+            kz__memory_page(s, ((own *)base)->rows, from, t->now_ms, lines, room, count);
     }
     return KZ_OK;
 }
