@@ -139,7 +139,8 @@ typedef struct kz_layout kz_layout;
  *     rediss://...                  the same with TLS; ?cacert=/path, or ?insecure=1 to check nothing
  *     redis+sentinel://[[user]:pass@]host[:port][,host[:port]...]/name[/db]
  *                                   the same on the master that sentinels call `name`. A failover can forget the last
- *                                   leases granted: see docs/leases.md
+ *                                   leases granted: see docs/leases.md. rediss+sentinel:// with TLS;
+ *                                   ?sentinel-password=p for sentinels that want one
  *     http://host[:port][,host[:port]...]
  *                                   kazahana serve, or several on one store, for many machines. ?token-file=/path,
  *                                   ?token=t or the variable KAZAHANA_TOKEN if it wants a token
@@ -573,14 +574,20 @@ typedef struct kz_release {
     const char *signature;
 } kz_release;
 
-/* A line of the table, without the secret. */
+/* What a line of the table is. A reserved range is granted to nobody. */
+typedef enum kz_lease_kind { KZ_LINE_LEASE = 0, KZ_LINE_RESERVED = 1 } kz_lease_kind;
+
+/* A line of the table, without the secret: a rectangle, and its twin's. */
 typedef struct kz_lease_info {
     char service[KZ_SERVICE_SIZE];
-    char holder[KZ_HOLDER_SIZE];
+    char holder[KZ_HOLDER_SIZE]; /* as it was sent; a reserved range's note */
+    kz_lease_kind kind;
     uint32_t id;
-    int64_t created_ms; /* 0: not known */
-    int64_t expired_ms; /* INT64_MAX: it has no end */
-    int64_t fallback_expired_ms;
+    uint32_t nodes;              /* a reserved range has this many nodes from `id` on; a lease has 1 */
+    uint8_t node_bits, seq_bits; /* `id` counts in blocks of 2^seq_bits slots; 0 and 0: not known */
+    int64_t created_ms;          /* 0: not known */
+    int64_t expired_ms;          /* INT64_MAX: it has no end */
+    int64_t fallback_created_ms, fallback_expired_ms; /* equal: without a twin */
 } kz_lease_info;
 
 /* Called for each line; false ends the listing. */
@@ -662,7 +669,8 @@ typedef struct kz_source_ops {
     kz_status (*list)(void *source, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err);
     kz_status (*health)(void *source, const char *service, kz_source_health *health, kz_error *err);
     /* Acquires and releases between the two are made durable together, by the second: their answers count only if that
-     * gives KZ_OK. Both or neither; without them each call stands by itself. */
+     * gives KZ_OK. KZ_AGAIN: somebody else was faster, nothing was written; begin anew, with the same requests. Both or
+     * neither; without them each call stands by itself. */
     kz_status (*group_begin)(void *source, kz_error *err);
     kz_status (*group_commit)(void *source, kz_error *err);
     /* Makes a service with these settings, or changes one. KZ_MISMATCH: it has granted leases with another layout. */
@@ -694,13 +702,14 @@ KZ_API KZ_MUST_CHECK kz_status kz_source_open(kz_source **source, const char *ur
 KZ_API KZ_MUST_CHECK kz_status kz_source_acquire(kz_source *source, const kz_acquire *request, kz_grant *grant,
                                                  kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_source_release(kz_source *source, const kz_release *release, kz_error *err);
-/* See group_begin: nothing if the source has no such thing. */
+/* See group_begin: nothing if the source has no such thing. group_commit may give KZ_AGAIN: make all of it anew. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_group_begin(kz_source *source, kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_source_group_commit(kz_source *source, kz_error *err);
 /* KZ_UNSUPPORTED: settings of this source's services cannot be changed by it. KZ_MISMATCH names both layouts. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_configure(kz_source *source, const kz_service_settings *settings,
                                                    kz_error *err);
-/* Its time. An answered time is one that it will not go behind again. */
+/* Its time. It does not go behind an answered one, but for a second at most, and only after a crash of the store with
+ * its clock set back: asking need not cost a write. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation,
                                              kz_error *err);
 /* The leases that are out, in the order of service and id, without secrets. Whoever wants a page ends it by returning

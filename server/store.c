@@ -7,8 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#define QUEUE_MAX 4096
-#define GROUP_MAX 64 /* jobs made durable together */
+#define QUEUE_MAX   4096
+#define GROUP_TRIES 100 /* when other servers use the table too */
+#define GROUP_MAX   64  /* jobs made durable together */
 /* In the queue. A store that hangs keeps each job for seconds, and those behind it for the sum of them. */
 #define WAIT_MAX_NS INT64_C(10000000000)
 
@@ -192,15 +193,21 @@ static bool can_be_grouped(const store_job *job)
     return job->kind == STORE_ACQUIRE || (job->kind == STORE_RELEASE && *job->service);
 }
 
-/* A chain of jobs in one transaction. If it cannot be made durable, none of their answers counts. */
+/* A chain of jobs in one transaction. If it cannot be made durable, none of their answers counts; if another server was
+ * faster, all of it is made anew. */
 static void run_group(store *s, store_job *first)
 {
-    kz_error err;
-    kz_status status = kz_source_group_begin(s->source, &err);
-    for (store_job *job = first; job && status == KZ_OK; job = job->next)
-        run_job(s, job);
-    if (status == KZ_OK)
-        status = kz_source_group_commit(s->source, &err);
+    kz_error err = {0};
+    kz_status status = KZ_AGAIN;
+    for (int tries = 0; status == KZ_AGAIN && tries < GROUP_TRIES; tries++) {
+        status = kz_source_group_begin(s->source, &err);
+        for (store_job *job = first; job && status == KZ_OK; job = job->next)
+            run_job(s, job);
+        if (status == KZ_OK)
+            status = kz_source_group_commit(s->source, &err);
+    }
+    if (status == KZ_AGAIN)
+        status = KZ_UNAVAILABLE;
     for (store_job *job = first; job && status; job = job->next) {
         job->status = status;
         job->err = err;
@@ -233,6 +240,15 @@ static service_counts *counts_of(store_counts *c, const char *service, bool exis
     return of;
 }
 
+static void count_used(service_counts *of, const usage *used)
+{
+    of->used.ids += (uint64_t)used->ids;
+    of->used.fenced += (uint64_t)used->fenced;
+    of->used.unfenced += (uint64_t)used->unfenced;
+    of->used.exhausted += (uint64_t)used->exhausted;
+    of->used.clock_back += (uint64_t)used->clock_back;
+}
+
 static void count(store *s, const store_job *job, int64_t ended_ns)
 {
     store_counts *c = &s->counts;
@@ -244,6 +260,8 @@ static void count(store *s, const store_job *job, int64_t ended_ns)
             ++*(job->status == KZ_OK ? &of->acquired : refused ? &of->acquire_refused : &of->acquire_failed);
         else
             ++*(job->status == KZ_OK ? &of->released : refused ? &of->release_refused : &of->release_failed);
+        if (job->status == KZ_OK) /* else the client tells it again */
+            count_used(of, &job->used);
     }
     if (job->kind == STORE_CONFIGURE && job->status == KZ_OK)
         counts_of(c, job->configure.name, true);

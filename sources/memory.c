@@ -6,12 +6,11 @@
 #include "core/error.h"
 #include "core/find_block.h"
 #include "core/memory_rows.h"
-#include "lib/page.h"
+#include "host/page.h"
 #include "sources/all.h"
-#include "sources/lease_table.h"
+#include "sources/table_source.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +23,7 @@ typedef struct table {
     kz__table_time time;
     uint64_t generation;
     int64_t embargo_ms;
-    service *services;
+    service *services; /* by name */
     size_t count, room;
 } table;
 
@@ -40,13 +39,12 @@ static kz_status guard_status;
 static kz_error guard_error;
 
 typedef struct memory {
-    kz__table_params params;
-    kz_source_options options;
-    kz_clock clock;
-    kz_grant grant;
+    kz__table_source base;
+    /* Of the transaction, with the lock held: */
+    kz__table_time time;
+    kz__memory_rows *rows; /* of its service */
+    bool fresh;            /* of one that is not in the table yet */
 } memory;
-
-static const char boot[] = "this process";
 
 static void make_guard(void)
 {
@@ -55,43 +53,28 @@ static void make_guard(void)
     guarded = page;
 }
 
-/* Reads the table's time, with the lock held. */
-static int64_t read_time(const memory *source, int64_t *step_ms)
+/* The first service whose name is `name` or behind it. */
+static size_t service_from(const char *name)
 {
-    return kz__table_time_read(&shared->time, &source->clock, boot, step_ms);
-}
-
-/* Locks the table. A child that uses its parent's source finds none. */
-static kz_status enter(kz_error *err)
-{
-    pthread_mutex_lock(&guarded->lock);
-    if (guarded->ours)
-        return KZ_OK;
-    pthread_mutex_unlock(&guarded->lock);
-    return kz__fail(err, KZ_FORKED, "memory: is the parent process's table: open a source of your own");
-}
-
-static kz_status leave(const memory *source, int64_t step_ms, kz_status status)
-{
-    pthread_mutex_unlock(&guarded->lock);
-    kz__table_step_log(&source->options, "memory:", step_ms);
-    return status;
+    size_t low = 0, high = shared->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (strcmp(shared->services[middle].facts.name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 static service *find_service(const char *name)
 {
-    for (size_t i = 0; i < shared->count; i++)
-        if (strcmp(shared->services[i].facts.name, name) == 0)
-            return &shared->services[i];
-    return NULL;
+    size_t at = service_from(name);
+    return at < shared->count && strcmp(shared->services[at].facts.name, name) == 0 ? &shared->services[at] : NULL;
 }
 
-static void drop_last_service(void)
-{
-    kz__memory_rows_free(shared->services[--shared->count].rows);
-}
-
-static kz_status add_service(const memory *source, const char *name, service **out, kz_error *err)
+/* Rows for a service that may be added, and a place for it. */
+static kz_status prepare_service(memory *m, kz_error *err)
 {
     if (shared->count == shared->room) {
         size_t room = shared->room ? 2 * shared->room : 4;
@@ -101,257 +84,135 @@ static kz_status add_service(const memory *source, const char *name, service **o
         shared->services = grown;
         shared->room = room;
     }
-    service *new = &shared->services[shared->count];
-    kz_status status = kz__service_init(&new->facts, name, &source->params.layout, source->params.lease_ms, err);
+    m->rows = kz__memory_rows_new();
+    m->fresh = true;
+    return m->rows ? KZ_OK : kz__fail(err, KZ_NO_MEMORY, "no memory for a service");
+}
+
+static kz_status begin(kz__table_source *base, const kz__table_ask *ask, kz__transaction *t, kz_error *err)
+{
+    memory *m = (memory *)base;
+    pthread_mutex_lock(&guarded->lock);
+    if (!guarded->ours) {
+        pthread_mutex_unlock(&guarded->lock);
+        return kz__fail(err, KZ_FORKED, "memory: is the parent process's table: open a source of your own");
+    }
+    m->time = shared->time;
+    t->high_ms = shared->time.high_ms;
+    t->now_ms = kz__table_time_read(&m->time, &base->clock, "this process", &t->step_ms);
+    t->generation = shared->generation;
+    t->embargo_ms = shared->embargo_ms;
+    m->rows = NULL;
+    m->fresh = false;
+    const service *s = ask->service ? find_service(ask->service) : NULL;
+    kz_status status = KZ_OK;
+    t->found = s != NULL;
+    if (s) {
+        t->service = s->facts;
+        m->rows = s->rows;
+    } else if (ask->service && ask->write) {
+        status = prepare_service(m, err);
+    }
     if (status)
-        return status;
-    new->rows = kz__memory_rows_new();
-    if (!new->rows)
-        return kz__fail(err, KZ_NO_MEMORY, "no memory for a service");
-    shared->count++;
-    kz__rows rows = kz__memory_rows_use(new->rows);
-    status = kz__table_create(&rows, &new->facts, err);
-    if (status)
-        drop_last_service();
-    else
-        *out = new;
+        pthread_mutex_unlock(&guarded->lock);
     return status;
 }
 
-/* Asks the rules about one service: its facts as they stand, and the table's time. */
-static kz__service facts_now(const service *s, int64_t high_ms)
+static kz__rows rows(kz__table_source *base)
 {
-    kz__service facts = s->facts;
-    facts.high_ms = high_ms;
-    facts.generation = shared->generation;
-    facts.embargo_ms = shared->embargo_ms;
-    return facts;
+    return kz__memory_rows_use(((memory *)base)->rows);
 }
 
-/* Keeps or undoes what the rules did. A sweep that found no node free is kept, else the next call would repeat it. */
-static void settle(service *s, const kz__service *facts, kz_status status)
+static kz_status commit(kz__table_source *base, kz__transaction *t, kz_error *err)
 {
-    if (status && status != KZ_NO_FREE_NODE) {
-        kz__memory_rows_rollback(s->rows);
-        return;
+    (void)err;
+    memory *m = (memory *)base;
+    shared->time = m->time;
+    shared->generation = t->generation;
+    if (m->rows)
+        kz__memory_rows_commit(m->rows);
+    if (t->service_write) {
+        service *s = &shared->services[service_from(t->service.name)];
+        if (!t->found) {
+            memmove(s + 1, s, (size_t)(shared->services + shared->count - s) * sizeof *s);
+            shared->count++;
+        }
+        *s = (service){t->service, m->rows};
     }
-    kz__memory_rows_commit(s->rows);
-    s->facts = *facts;
-    shared->generation = facts->generation;
-}
-
-static kz_status memory_acquire(void *ctx, const kz_acquire *request, kz_grant *grant, kz_error *err)
-{
-    memory *source = ctx;
-    const char *name;
-    kz_status status = kz__table_service(&source->params, request->service, &name, err);
-    if (status || (status = enter(err)))
-        return status;
-    int64_t step_ms, now_ms = read_time(source, &step_ms);
-    service *s = find_service(name);
-    bool created = !s;
-    status = created ? add_service(source, name, &s, err) : kz__table_layout_check(&source->params, &s->facts, err);
-    if (status)
-        return leave(source, step_ms, status);
-    kz__rows rows = kz__memory_rows_use(s->rows);
-    kz__service facts = facts_now(s, now_ms);
-    status = kz__table_acquire_for(&rows, &facts, request, now_ms, &source->grant, err);
-    settle(s, &facts, status);
-    if (status == KZ_OK)
-        kz__grant_copy(grant, &source->grant);
-    else if (created)
-        drop_last_service();
-    return leave(source, step_ms, status);
-}
-
-static kz_status memory_release(void *ctx, const kz_release *release, kz_error *err)
-{
-    memory *source = ctx;
-    const char *name;
-    kz_status status = kz__table_service(&source->params, release->service, &name, err);
-    if (status || (status = enter(err)))
-        return status;
-    int64_t step_ms, now_ms = read_time(source, &step_ms);
-    service *s = find_service(name);
-    if (!s) {
-        status = kz__release_check(release, now_ms, err);
-        if (status == KZ_OK)
-            status = kz__fail(err, KZ_NOT_FOUND, "there is no service %s", name);
-        return leave(source, step_ms, status);
-    }
-    kz__rows rows = kz__memory_rows_use(s->rows);
-    kz__service facts = facts_now(s, now_ms);
-    status = kz__table_release_signed(&rows, &facts, release, now_ms, err);
-    settle(s, &facts, status);
-    return leave(source, step_ms, status);
-}
-
-static kz_status memory_configure(void *ctx, const kz_service_settings *settings, kz_error *err)
-{
-    memory *source = ctx;
-    const char *name;
-    kz_status status = kz__table_service(&source->params, settings->service, &name, err);
-    if (status || (status = enter(err)))
-        return status;
-    service *s = find_service(name);
-    bool created = !s;
-    if (created && (status = add_service(source, name, &s, err)))
-        return leave(source, 0, status);
-    kz__rows rows = kz__memory_rows_use(s->rows);
-    kz__service wanted, facts = facts_now(s, s->facts.high_ms);
-    status = kz__service_with(&facts, settings, &wanted, err);
-    if (status == KZ_OK)
-        status = kz__service_adopt(&facts, &wanted, err);
-    /* The sum changes before the first grant only. */
-    if (status == KZ_OK && kz__service_slot_bits(&facts) != kz__service_slot_bits(&s->facts))
-        status = kz__table_create(&rows, &facts, err);
-    settle(s, &facts, status);
-    if (status && created)
-        drop_last_service();
-    return leave(source, 0, status);
-}
-
-static kz_status memory_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err)
-{
-    memory *source = ctx;
-    kz_status status = enter(err);
-    if (status)
-        return status;
-    int64_t step_ms;
-    *source_ms = read_time(source, &step_ms);
-    *generation = shared->generation;
-    return leave(source, step_ms, KZ_OK);
-}
-
-static bool is_lease_out(const kz__service *facts, const kz__row *row, int64_t now_ms)
-{
-    return row->lo < kz__service_half(facts) && !row->released && row->end_ms > now_ms;
-}
-
-static kz_lease_info line_of(const service *s, const kz__row *row, int64_t now_ms)
-{
-    kz_lease_info info = {
-        .id = row->node, .created_ms = row->start_ms, .expired_ms = row->end_ms, .fallback_expired_ms = row->end_ms};
-    strcpy(info.service, s->facts.name);
-    strcpy(info.holder, row->holder);
-    kz__rows rows = kz__memory_rows_use(s->rows);
-    kz__row twin;
-    if (rows.out_at(rows.ctx, row->lo + kz__service_half(&s->facts), &twin, NULL) == KZ_OK && !twin.released &&
-        twin.end_ms > now_ms && strcmp(twin.secret, row->secret) == 0)
-        info.fallback_expired_ms = twin.end_ms;
-    return info;
-}
-
-/* The first service whose name is `name` or behind it. */
-static const service *service_from(const char *name)
-{
-    const service *first = NULL;
-    for (size_t i = 0; i < shared->count; i++) {
-        const service *s = &shared->services[i];
-        if (strcmp(s->facts.name, name) >= 0 && (!first || strcmp(s->facts.name, first->facts.name) < 0))
-            first = s;
-    }
-    return first;
-}
-
-/* Fills a page, with the lock held. `at` moves on to where the next begins. */
-static size_t read_page(kz_lease_info lines[static KZ__LIST_PAGE], kz__list_place *at, int64_t now_ms)
-{
-    size_t count = 0;
-    for (const service *s; count < KZ__LIST_PAGE && (s = service_from(at->service));) {
-        if (strcmp(s->facts.name, at->service) != 0)
-            *at = kz__list_place_of(s->facts.name, 0);
-        const kz__row *row = kz__memory_rows_from(s->rows, at->id);
-        if (row && is_lease_out(&s->facts, row, now_ms))
-            lines[count++] = line_of(s, row, now_ms);
-        if (row)
-            at->id = row->node + 1;
-        else
-            kz__list_place_next_service(at);
-    }
-    return count;
-}
-
-/* Page by page, so that the caller is not called with the lock held. */
-static kz_status memory_list(void *ctx, const kz_list_from *from, kz_lease_visit visit, void *visit_ctx, kz_error *err)
-{
-    memory *source = ctx;
-    kz_lease_info lines[KZ__LIST_PAGE];
-    kz__list_place at = kz__list_place_of(from ? from->service : "", from ? from->id : 0);
-    size_t count;
-    do {
-        kz_status status = enter(err);
-        if (status)
-            return status;
-        int64_t step_ms, now_ms = read_time(source, &step_ms);
-        count = read_page(lines, &at, now_ms);
-        leave(source, step_ms, KZ_OK);
-        for (size_t i = 0; i < count; i++)
-            if (!visit(visit_ctx, &lines[i]))
-                return KZ_OK;
-    } while (count == KZ__LIST_PAGE);
+    pthread_mutex_unlock(&guarded->lock);
     return KZ_OK;
 }
 
-static kz_status memory_health(void *ctx, const char *asked, kz_source_health *health, kz_error *err)
+static void rollback(kz__table_source *base, kz_status why)
 {
-    memory *source = ctx;
-    const char *name;
-    kz_status status = kz__table_service(&source->params, asked, &name, err);
-    if (status || (status = enter(err)))
-        return status;
-    int64_t step_ms, now_ms = read_time(source, &step_ms);
-    *health = (kz_source_health){.source_ms = now_ms,
-                                 .generation = shared->generation,
-                                 .note = "the table is in this process's memory: it ends with the process",
-                                 .layout = source->params.layout,
-                                 .lease_ms = source->params.lease_ms,
-                                 .nodes_free = UINT64_C(1) << (source->params.layout.node_bits - 1)};
-    const service *s = find_service(name);
-    if (!s)
-        return leave(source, step_ms, KZ_OK);
-    health->nodes_free = 0;
-    health->lease_ms = s->facts.lease_ms;
-    kz__service_layout(&s->facts, &health->layout);
-    const kz__row *row;
-    uint64_t half = kz__service_half(&s->facts);
-    for (size_t at = 0; (row = kz__memory_rows_each(s->rows, &at));) {
-        health->leases_out += is_lease_out(&s->facts, row, now_ms);
-        if (row->lo < half && row->end_ms <= now_ms)
-            health->nodes_free += kz__table_blocks_in(&s->facts, (kz__range){row->lo, row->hi});
-    }
-    kz__rows rows = kz__memory_rows_use(s->rows);
-    kz__range range = {0, 0};
-    while (rows.free_after(rows.ctx, range.hi, &range, NULL) == KZ_OK)
-        health->nodes_free += kz__table_blocks_in(&s->facts, range);
-    return leave(source, step_ms, KZ_OK);
+    (void)why;
+    memory *m = (memory *)base;
+    if (m->fresh)
+        kz__memory_rows_free(m->rows);
+    else if (m->rows)
+        kz__memory_rows_rollback(m->rows);
+    pthread_mutex_unlock(&guarded->lock);
 }
 
-/* The table of this process, made by the first who asks. */
-static kz_status join_table(memory *source, kz_layout *layout, kz_error *err)
+static kz_status page(kz__table_source *base, const kz__transaction *t, const kz_list_from *from, kz_lease_info *lines,
+                      size_t room, size_t *count, kz_error *err)
 {
-    pthread_mutex_lock(&guarded->lock);
-    int64_t step_ms = 0;
-    kz_status status = KZ_OK;
-    if (!guarded->ours) {
-        table *new = calloc(1, sizeof *new);
-        if (!new) {
-            status = kz__fail(err, KZ_NO_MEMORY, "no memory for a lease table");
-        } else {
-            shared = new;
-            guarded->ours = true;
-            int64_t now_ms = read_time(source, &step_ms);
-            if (source->params.quarantine)
-                shared->embargo_ms = now_ms + KZ__TWIN_LEASES * source->params.lease_ms;
+    (void)base;
+    (void)err;
+    for (size_t i = service_from(from->service); i < shared->count && *count < room; i++) {
+        const service *s = &shared->services[i];
+        kz__rows rows = kz__memory_rows_use(s->rows);
+        uint32_t id = strcmp(s->facts.name, from->service) == 0 ? from->id : 0;
+        for (const kz__row *row; *count < room && (row = kz__memory_rows_from(s->rows, id)); id = row->node + 1) {
+            kz__row twin;
+            if (!kz__row_is_listed(&s->facts, row, t->now_ms))
+                continue;
+            bool found = rows.out_at(rows.ctx, row->lo + kz__service_half(&s->facts), &twin, NULL) == KZ_OK;
+            kz__row_line(&s->facts, row, found ? &twin : NULL, t->now_ms, &lines[(*count)++]);
         }
     }
-    *layout = source->params.layout;
-    const service *s = status ? NULL : find_service(source->params.service);
-    if (s) {
-        status = kz__table_layout_check(&source->params, &s->facts, err);
-        kz__service_layout(&s->facts, layout);
+    return KZ_OK;
+}
+
+static kz_status health(kz__table_source *base, const kz__transaction *t, kz_source_health *health, kz_error *err)
+{
+    (void)err;
+    memory *m = (memory *)base;
+    strcpy(health->note, "the table is in this process's memory: it ends with the process");
+    if (!t->found)
+        return KZ_OK;
+    const kz__row *row;
+    for (size_t at = 0; (row = kz__memory_rows_each(m->rows, &at));) {
+        health->leases_out += kz__row_is_listed(&t->service, row, t->now_ms);
+        if (row->end_ms <= t->now_ms)
+            health->nodes_free += kz__table_blocks_in(&t->service, (kz__range){row->lo, row->hi});
     }
-    return leave(source, step_ms, status);
+    kz__rows rows = kz__memory_rows_use(m->rows);
+    for (kz__range range = {0, 0}; rows.free_after(rows.ctx, range.hi, &range, NULL) == KZ_OK;)
+        health->nodes_free += kz__table_blocks_in(&t->service, range);
+    return KZ_OK;
+}
+
+static const kz__table_store store = {
+    .begin = begin, .rows = rows, .commit = commit, .rollback = rollback, .page = page, .health = health};
+
+/* The table of this process, made by the first who asks. */
+static kz_status join_table(const kz__table_source *base, kz_error *err)
+{
+    kz_status status = KZ_OK;
+    pthread_mutex_lock(&guarded->lock);
+    table *new = guarded->ours ? NULL : calloc(1, sizeof *new);
+    if (new) {
+        int64_t step_ms, now_ms = kz__table_time_read(&new->time, &base->clock, "this process", &step_ms);
+        if (base->params.quarantine)
+            new->embargo_ms = now_ms + KZ__TWIN_LEASES * base->params.lease_ms;
+        shared = new;
+        guarded->ours = true;
+    } else if (!guarded->ours) {
+        status = kz__fail(err, KZ_NO_MEMORY, "no memory for a lease table");
+    }
+    pthread_mutex_unlock(&guarded->lock);
+    return status;
 }
 
 static kz_status memory_open(void **out, const char *text, const kz_source_options *options, kz_source_facts *facts,
@@ -367,21 +228,21 @@ static kz_status memory_open(void **out, const char *text, const kz_source_optio
         return status;
     if (*url.body)
         return kz__fail(err, KZ_INVALID, "source memory: takes nothing behind the colon, not \"%s\"", url.body);
-    memory *source = calloc(1, sizeof *source);
-    if (!source)
+    memory *m = calloc(1, sizeof *m);
+    if (!m)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
-    source->clock = *options->clock;
-    source->options = *options;
-    kz_layout layout = {0};
-    status = kz__table_params_read(&url, options, NULL, &source->params, err);
+    kz_layout layout;
+    status = kz__table_source_init(&m->base, &store, "memory:", &url, options, NULL, err);
     if (status == KZ_OK)
-        status = join_table(source, &layout, err);
+        status = join_table(&m->base, err);
+    if (status == KZ_OK)
+        status = kz__table_source_look(&m->base, &layout, err);
     if (status) {
-        free(source);
+        free(m);
         return status;
     }
     *facts = (kz_source_facts){.layout = layout, .flags = KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED};
-    *out = source;
+    *out = m;
     return KZ_OK;
 }
 
@@ -391,13 +252,5 @@ static void memory_close(void *ctx, bool forked)
     free(ctx);
 }
 
-const kz_source_ops kz__source_memory = {.struct_size = sizeof(kz_source_ops),
-                                         .scheme = "memory",
-                                         .open = memory_open,
-                                         .acquire = memory_acquire,
-                                         .release = memory_release,
-                                         .now = memory_now,
-                                         .list = memory_list,
-                                         .health = memory_health,
-                                         .configure = memory_configure,
+const kz_source_ops kz__source_memory = {KZ__TABLE_SOURCE_CALLS, .scheme = "memory", .open = memory_open,
                                          .close = memory_close};

@@ -1,5 +1,7 @@
 /* The lease table in Redis, looked at from outside: who holds what, and what the server can promise. */
 #include "core/error.h"
+#include "core/find_block.h"
+#include "core/values.h"
 #include "sources/redis_source.h"
 
 #include <inttypes.h>
@@ -8,6 +10,7 @@
 #include <string.h>
 
 #define PAGE "256"
+#define LINE 8 /* texts of a line in a listing */
 
 static kz_status command(kz__redis_link *link, int count, const char *const *texts, redisReply **reply, kz_error *err)
 {
@@ -18,14 +21,19 @@ static kz_status command(kz__redis_link *link, int count, const char *const *tex
 
 static bool read_line(const redisReply *reply, size_t at, kz_lease_info *info)
 {
-    int64_t id;
-    const char *holder = kz__redis_text(reply, at + 4);
-    if (!kz__redis_number(reply, at, 0, UINT32_MAX, &id) ||
-        !kz__redis_number(reply, at + 1, 0, KZ__REDIS_NUMBER_MAX, &info->created_ms) ||
-        !kz__redis_number(reply, at + 2, 0, KZ__REDIS_NUMBER_MAX, &info->expired_ms) ||
-        !kz__redis_number(reply, at + 3, 0, KZ__REDIS_NUMBER_MAX, &info->fallback_expired_ms) || !holder)
+    int64_t id, node_bits, seq_bits;
+    const char *holder = kz__redis_text(reply, at + 7);
+    if (!kz__redis_number(reply, at, 0, UINT32_MAX, &id) || !kz__redis_number(reply, at + 1, 1, 63, &node_bits) ||
+        !kz__redis_number(reply, at + 2, 0, 63, &seq_bits) ||
+        !kz__redis_number(reply, at + 3, 0, KZ__REDIS_NUMBER_MAX, &info->created_ms) ||
+        !kz__redis_number(reply, at + 4, 0, KZ__REDIS_NUMBER_MAX, &info->expired_ms) ||
+        !kz__redis_number(reply, at + 5, 0, KZ__REDIS_NUMBER_MAX, &info->fallback_created_ms) ||
+        !kz__redis_number(reply, at + 6, 0, KZ__REDIS_NUMBER_MAX, &info->fallback_expired_ms) || !holder)
         return false;
     info->id = (uint32_t)id;
+    info->nodes = 1;
+    info->node_bits = (uint8_t)node_bits;
+    info->seq_bits = (uint8_t)seq_bits;
     snprintf(info->holder, sizeof info->holder, "%s", holder);
     return true;
 }
@@ -44,10 +52,10 @@ static kz_status list_page(kz__redis *source, const char *service, uint32_t *at,
         return status;
     int64_t next = 0;
     const char *onward = kz__redis_text(reply, 1);
-    if (!kz__redis_said(reply, "OK") || !onward || (reply->elements - 2) % 5 ||
+    if (!kz__redis_said(reply, "OK") || !onward || (reply->elements - 2) % LINE ||
         (*onward && !kz__redis_number(reply, 1, *at + INT64_C(1), UINT32_MAX, &next)))
         status = kz__redis_unexpected(source->link, "a listing", reply, err);
-    for (size_t line = 2; !status && !*enough && line < reply->elements; line += 5) {
+    for (size_t line = 2; !status && !*enough && line < reply->elements; line += LINE) {
         kz_lease_info info = {0};
         snprintf(info.service, sizeof info.service, "%s", service);
         if (!read_line(reply, line, &info))
@@ -240,6 +248,20 @@ kz_status kz__redis_durable(kz__redis_link *link, const char *instead, bool *dur
     return status;
 }
 
+/* Says before the rest of the note that another provider is there. */
+static void note_foreign(const kz__redis_settings *settings, char *note, size_t room)
+{
+    char rest[KZ_MESSAGE_SIZE], until[KZ_TIME_TEXT_SIZE];
+    if (!settings->foreign)
+        return;
+    snprintf(rest, sizeof rest, "%s", note);
+    kz_time_text(settings->foreign_until_ms, until);
+    snprintf(note, room,
+             "another provider holds leases in the same keys (%" PRId64 " seen; node %" PRId64
+             " counts as out until %s)%s%s",
+             settings->foreign, settings->foreign_node, until, *rest ? "; " : "", rest);
+}
+
 kz_status kz__redis_health(void *self, const char *asked, kz_source_health *health, kz_error *err)
 {
     kz__redis *source = self;
@@ -261,6 +283,8 @@ kz_status kz__redis_health(void *self, const char *asked, kz_source_health *heal
     h.leases_out = (uint64_t)settings.leases_out;
     h.nodes_free = settings.exists ? h.nodes_free + (uint64_t)settings.leases_ended
                                    : UINT64_C(1) << (settings.layout.node_bits - 1);
+    h.nodes_free -= (uint64_t)settings.foreign < h.nodes_free ? (uint64_t)settings.foreign : h.nodes_free;
+    note_foreign(&settings, h.note, sizeof h.note);
     h.layout = settings.layout;
     h.lease_ms = settings.exists ? settings.lease_ms : source->params.lease_ms;
     *health = h;

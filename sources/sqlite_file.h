@@ -19,11 +19,12 @@
     X(META_WRITE, "UPDATE meta SET high_ms=?1, generation=?2, boot=?3, boot_ms=?4, wall_ms=?5")                        \
     X(SERVICE_READ, "SELECT id, epoch_ms, reserved_bits, time_bits, node_bits, seq_bits, high_blocks, max_throughput," \
                     " lease_ms, granted, cursor FROM service WHERE name=?1")                                           \
-    X(SERVICE_ADD, "INSERT INTO service(name, epoch_ms, reserved_bits, time_bits, node_bits, seq_bits, high_blocks,"   \
-                   " max_throughput, lease_ms, granted, cursor) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)")           \
-    X(SERVICE_SET, "UPDATE service SET epoch_ms=?2, reserved_bits=?3, time_bits=?4, node_bits=?5, seq_bits=?6,"        \
-                   " high_blocks=?7, max_throughput=?8, lease_ms=?9 WHERE id=?1")                                      \
-    X(SERVICE_WRITE, "UPDATE service SET granted=?2, cursor=?3 WHERE id=?1")                                           \
+    X(SERVICE_NEXT, "SELECT coalesce(max(id), 0)+1 FROM service")                                                      \
+    X(SERVICE_WRITE, "INSERT INTO service(id, name, epoch_ms, reserved_bits, time_bits, node_bits, seq_bits,"          \
+                     " high_blocks, max_throughput, lease_ms, granted, cursor) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10," \
+                     "?11,?12) ON CONFLICT(id) DO UPDATE SET epoch_ms=?3, reserved_bits=?4, time_bits=?5,"             \
+                     " node_bits=?6, seq_bits=?7, high_blocks=?8, max_throughput=?9, lease_ms=?10, granted=?11,"       \
+                     " cursor=?12")                                                                                    \
     X(FREE_AFTER, "SELECT lo, hi FROM free WHERE service=?1 AND hi>?2 ORDER BY hi LIMIT 1")                            \
     X(FREE_ENDING, "SELECT lo, hi FROM free WHERE service=?1 AND hi=?2")                                               \
     X(FREE_ADD, "INSERT INTO free(service, lo, hi) VALUES(?1,?2,?3)")                                                  \
@@ -40,12 +41,13 @@
     X(OUT_REMOVE, "DELETE FROM out WHERE service=?1 AND lo=?2")                                                        \
     X(OUT_COUNT, "SELECT count(*) FROM out WHERE service=?1 AND twin=0 AND released=0 AND end_ms>?2")                  \
     X(OUT_RESTING, "SELECT lo, hi FROM out WHERE service=?1 AND twin=0 AND end_ms<=?2")                                \
-    X(SERVICE_FROM, "SELECT id, name FROM service WHERE name>=?1 ORDER BY name LIMIT 1")                               \
-    X(LIST, "SELECT o.holder, o.node, o.start_ms, o.end_ms, coalesce(t.end_ms, o.end_ms)"                              \
-            " FROM out o INDEXED BY out_node LEFT JOIN out t ON t.service=o.service"                                   \
-            " AND t.lo=o.lo+(1<<(o.node_bits+o.seq_bits-1)) AND t.secret=o.secret AND t.released=0 AND t.end_ms>?1"    \
-            " WHERE o.service=?2 AND o.node>=?3 AND o.twin=0 AND o.released=0 AND o.end_ms>?1"                         \
-            " ORDER BY o.node LIMIT ?4")                                                                               \
+    X(LIST, "SELECT s.name, o.holder, o.node, o.node_bits, o.seq_bits, o.start_ms, o.end_ms,"                          \
+            " coalesce(t.start_ms, o.end_ms), coalesce(t.end_ms, o.end_ms)"                                            \
+            " FROM service s CROSS JOIN out o INDEXED BY out_node ON o.service=s.id LEFT JOIN out t"                   \
+            " ON t.service=o.service AND t.lo=o.lo+(1<<(o.node_bits+o.seq_bits-1)) AND t.secret=o.secret"              \
+            " AND t.released=0 AND t.end_ms>?1"                                                                        \
+            " WHERE s.name>=?2 AND o.node>=CASE WHEN s.name=?2 THEN ?3 ELSE 0 END AND o.twin=0 AND o.released=0"       \
+            " AND o.end_ms>?1 ORDER BY s.name, o.node LIMIT ?4")                                                       \
     X(SYNCHRONOUS, "PRAGMA synchronous")
 
 typedef enum kz__sqlite_name {

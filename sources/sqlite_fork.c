@@ -4,7 +4,7 @@
  * them could see its log deleted by the next process. So a fork waits for the calls under way and closes this process's
  * connections first; they open again when they are needed. */
 #include "core/error.h"
-#include "lib/page.h"
+#include "host/page.h"
 #include "sources/sqlite_source.h"
 
 #include <stdatomic.h>
@@ -105,12 +105,11 @@ kz_status kz__sqlite_enter(kz__sqlite_source *s, kz_error *err)
 }
 
 /* A store that failed is opened and looked at afresh the next time. */
-kz_status kz__sqlite_leave(kz__sqlite_source *s, int64_t step_ms, kz_status status)
+kz_status kz__sqlite_leave(kz__sqlite_source *s, kz_status status)
 {
     if (status == KZ_STORE)
         kz__sqlite_hang_up(s);
     pthread_mutex_unlock(&s->lock);
-    kz__table_step_log(&s->options, s->file.path, step_ms);
     return status;
 }
 

@@ -1,0 +1,359 @@
+/* The one flow of every lease table. The rules are core/table's, rows and durability the store's. */
+#include "sources/table_source.h"
+#include "core/error.h"
+#include "core/release.h"
+#include "host/random.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Both end long before; a store that is broken must not keep us for ever. */
+#define ATTEMPTS_MAX 1000
+#define LOADS_MAX    1000
+
+/* A time that was answered, but is no further than this above the one written, is not written. */
+#define NOW_AHEAD_MS 1000
+
+/* One kind of change, inside a transaction. */
+typedef kz_status (*work_fn)(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err);
+
+kz_status kz__table_source_init(kz__table_source *s, const kz__table_store *store, const char *name, const kz__url *url,
+                                const kz_source_options *options, const char *const *more, kz_error *err)
+{
+    s->store = store;
+    s->name = name;
+    s->options = *options;
+    s->clock = *options->clock;
+    s->options.clock = &s->clock;
+    kz_status status = kz__table_params_read(url, options, more, &s->params, err);
+    s->seq_bits = s->params.layout.seq_bits;
+    return status;
+}
+
+/* ---- the flow of a change ---- */
+
+static uint64_t blocks_for(uint32_t throughput_per_ms, unsigned seq_bits)
+{
+    return ((uint64_t)throughput_per_ms + (UINT64_C(1) << seq_bits) - 1) >> seq_bits;
+}
+
+/* Before anything is locked. How many are needed depends on a service that is not read yet: the smallest blocks seen so
+ * far decide. */
+static kz_status draw_secrets(kz__table_source *s, const kz_acquire *request, kz_error *err)
+{
+    uint64_t blocks = blocks_for(request->throughput_per_ms, s->seq_bits);
+    s->secret_count = blocks < KZ_GRANT_LEASES_MAX ? (size_t)blocks : KZ_GRANT_LEASES_MAX;
+    return kz__secrets_draw(s->secrets, s->secret_count, err);
+}
+
+/* The service's own blocks are smaller than those that the secrets were drawn for. */
+static bool lacks_secrets(kz__table_source *s, const kz__transaction *t)
+{
+    if (!t->found || t->service.seq_bits >= s->seq_bits)
+        return false;
+    s->seq_bits = t->service.seq_bits;
+    return true;
+}
+
+/* Runs the work, over and over where the rows have only a part of the table and something else was missing. */
+static kz_status run(kz__table_source *s, kz__transaction *t, work_fn work, const void *what, kz_error *err)
+{
+    const kz__transaction begun = *t;
+    for (unsigned loads = 0; loads < LOADS_MAX; loads++) {
+        t->service.high_ms = t->high_ms;
+        t->service.generation = t->generation;
+        t->service.embargo_ms = t->embargo_ms;
+        kz_status status = work(s, t, what, err);
+        if (status != KZ_AGAIN || !s->store->load) {
+            t->generation = t->service.generation;
+            return status;
+        }
+        if ((status = s->store->load(s, err)))
+            return status;
+        *t = begun;
+    }
+    return kz__fail(err, KZ_STORE, "%s: the rows of service %s cannot be brought together", s->name,
+                    begun.service.name);
+}
+
+static void log_step(kz__table_source *s)
+{
+    if (s->grouped)
+        return;
+    kz__table_step_log(&s->options, s->name, s->step_ms);
+    s->step_ms = 0;
+}
+
+/* From begin to commit, and anew if somebody was faster. A sweep that found no node free is kept, else the next call
+ * would repeat it. */
+static kz_status change(kz__table_source *s, const kz__table_ask *ask, work_fn work, const void *what,
+                        kz__transaction *t, kz_error *err)
+{
+    for (unsigned attempt = 0; attempt < ATTEMPTS_MAX;) {
+        *t = (kz__transaction){.attempt = attempt};
+        kz_status status = ask->acquire ? draw_secrets(s, ask->acquire, err) : KZ_OK;
+        if (status || (status = s->store->begin(s, ask, t, err)))
+            return status;
+        if (ask->acquire && lacks_secrets(s, t)) {
+            s->store->rollback(s, KZ_OK);
+            continue;
+        }
+        status = run(s, t, work, what, err);
+        if (status && (status != KZ_NO_FREE_NODE || !t->found)) {
+            s->store->rollback(s, status);
+            return status;
+        }
+        kz_status kept = s->store->commit(s, t, status ? NULL : err);
+        if (kept == KZ_OK && t->step_ms)
+            s->step_ms = t->step_ms;
+        if (kept == KZ_AGAIN) {
+            attempt++;
+            continue;
+        }
+        log_step(s);
+        return status ? status : kept;
+    }
+    return kz__fail(err, KZ_UNAVAILABLE, "%s: others were faster %d times: try again later", s->name, ATTEMPTS_MAX);
+}
+
+/* ---- the kinds of change ---- */
+
+/* A service that was not there gets the opener's settings. */
+static kz_status make_service(kz__table_source *s, kz__transaction *t, const char *name, kz_error *err)
+{
+    kz_status status = kz__service_init(&t->service, name, &s->params.layout, s->params.lease_ms, err);
+    if (status)
+        return status;
+    t->service.high_ms = t->high_ms;
+    t->service.generation = t->generation;
+    t->service.embargo_ms = t->embargo_ms;
+    kz__rows rows = s->store->rows(s);
+    return kz__table_create(&rows, &t->service, err);
+}
+
+static kz_status acquire_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
+{
+    const kz__table_ask *ask = what;
+    const kz_acquire *request = ask->acquire;
+    kz_status status =
+        t->found ? kz__table_layout_check(&s->params, &t->service, err) : make_service(s, t, ask->service, err);
+    if (status)
+        return status;
+    kz__table_request asked = {.request = request->request_id,
+                               .holder = request->holder,
+                               .throughput_per_ms = request->throughput_per_ms,
+                               .now_ms = t->now_ms,
+                               .secrets = (const char(*)[KZ_SECRET_SIZE])s->secrets,
+                               .secret_count = s->secret_count};
+    kz__rows rows = s->store->rows(s);
+    t->service_write = true;
+    return kz__table_acquire(&rows, &t->service, &asked, &s->grant, err);
+}
+
+kz_status kz__table_source_acquire(void *ctx, const kz_acquire *request, kz_grant *grant, kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz__table_ask ask = {.acquire = request, .write = true};
+    kz__transaction t;
+    kz_status status = kz__table_service(&s->params, request->service, &ask.service, err);
+    if (status)
+        return status;
+    if (request->holder && strlen(request->holder) >= KZ_HOLDER_SIZE)
+        return kz__fail(err, KZ_INVALID, "a holder's description has at most %d bytes, not %zu", KZ_HOLDER_SIZE - 1,
+                        strlen(request->holder));
+    status = change(s, &ask, acquire_work, &ask, &t, err);
+    explicit_bzero(s->secrets, s->secret_count * sizeof s->secrets[0]);
+    if (status == KZ_OK)
+        kz__grant_copy(grant, &s->grant);
+    return status;
+}
+
+static kz_status release_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
+{
+    const kz__table_ask *ask = what;
+    if (!t->found) {
+        kz_status status = kz__release_check(ask->release, t->now_ms, err);
+        return status ? status : kz__fail(err, KZ_NOT_FOUND, "there is no service %s", ask->service);
+    }
+    kz__rows rows = s->store->rows(s);
+    t->service_write = true;
+    return kz__table_release_signed(&rows, &t->service, ask->release, t->now_ms, err);
+}
+
+kz_status kz__table_source_release(void *ctx, const kz_release *release, kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz__table_ask ask = {.release = release, .write = true};
+    kz__transaction t;
+    kz_status status = kz__table_service(&s->params, release->service, &ask.service, err);
+    return status ? status : change(s, &ask, release_work, &ask, &t, err);
+}
+
+static kz_status configure_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
+{
+    const kz_service_settings *settings = what;
+    const char *name = NULL;
+    kz__service wanted;
+    kz_status status = kz__table_service(&s->params, settings->service, &name, err);
+    if (status == KZ_OK && !t->found)
+        status = make_service(s, t, name, err);
+    unsigned before = kz__service_slot_bits(&t->service);
+    if (status == KZ_OK)
+        status = kz__service_with(&t->service, settings, &wanted, err);
+    if (status == KZ_OK)
+        status = kz__service_adopt(&t->service, &wanted, err);
+    t->service_write = true;
+    if (status || before == kz__service_slot_bits(&t->service))
+        return status;
+    /* Nothing was granted yet, so the space can be made anew. */
+    kz__rows rows = s->store->rows(s);
+    return kz__table_create(&rows, &t->service, err);
+}
+
+kz_status kz__table_source_configure(void *ctx, const kz_service_settings *settings, kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz__table_ask ask = {.write = true};
+    kz__transaction t;
+    kz_status status = kz__table_service(&s->params, settings->service, &ask.service, err);
+    return status ? status : change(s, &ask, configure_work, settings, &t, err);
+}
+
+static kz_status now_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
+{
+    (void)s;
+    (void)t;
+    (void)what;
+    (void)err;
+    return KZ_OK;
+}
+
+/* Thousands of clients ask this twice a minute, so it is written once a second at most. */
+kz_status kz__table_source_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz__table_ask ask = {0};
+    kz__transaction t = {0};
+    kz_status status = s->store->begin(s, &ask, &t, err);
+    if (status)
+        return status;
+    s->store->rollback(s, KZ_OK);
+    if (t.now_ms - t.high_ms > NOW_AHEAD_MS) {
+        ask.write = true;
+        status = change(s, &ask, now_work, NULL, &t, err);
+        if (status)
+            return status;
+    }
+    *source_ms = t.now_ms;
+    *generation = t.generation;
+    return KZ_OK;
+}
+
+kz_status kz__table_source_group_begin(void *ctx, kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz_status status = s->store->group_begin ? s->store->group_begin(s, err) : KZ_OK;
+    s->grouped = status == KZ_OK && s->store->group_begin;
+    return status;
+}
+
+kz_status kz__table_source_group_commit(void *ctx, kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz_status status = s->grouped ? s->store->group_commit(s, err) : KZ_OK;
+    s->grouped = false;
+    log_step(s);
+    return status;
+}
+
+/* ---- looking ---- */
+
+kz_status kz__table_source_look(kz__table_source *s, kz_layout *layout, kz_error *err)
+{
+    kz__table_ask ask = {.service = s->params.service};
+    kz__transaction t = {0};
+    kz_status status = s->store->begin(s, &ask, &t, err);
+    if (status)
+        return status;
+    s->store->rollback(s, KZ_OK);
+    *layout = s->params.layout;
+    if (t.found) {
+        status = kz__table_layout_check(&s->params, &t.service, err);
+        kz__service_layout(&t.service, layout);
+    }
+    return status;
+}
+
+bool kz__row_is_listed(const kz__service *service, const kz__row *row, int64_t now_ms)
+{
+    return row->lo < kz__service_half(service) && !row->released && row->end_ms > now_ms;
+}
+
+void kz__row_line(const kz__service *service, const kz__row *row, const kz__row *twin, int64_t now_ms,
+                  kz_lease_info *line)
+{
+    bool live = twin && !twin->released && twin->end_ms > now_ms && strcmp(twin->secret, row->secret) == 0;
+    *line = (kz_lease_info){.id = row->node,
+                            .nodes = 1,
+                            .node_bits = row->node_bits,
+                            .seq_bits = row->seq_bits,
+                            .created_ms = row->start_ms,
+                            .expired_ms = row->end_ms,
+                            .fallback_created_ms = live ? twin->start_ms : row->end_ms,
+                            .fallback_expired_ms = live ? twin->end_ms : row->end_ms};
+    strcpy(line->service, service->name);
+    strcpy(line->holder, row->holder);
+}
+
+/* Page by page, so that the caller is not called with a lock held. */
+kz_status kz__table_source_list(void *ctx, const kz_list_from *from, kz_lease_visit visit, void *visit_ctx,
+                                kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz_lease_info lines[KZ__LIST_PAGE];
+    char service[KZ_SERVICE_SIZE];
+    kz_list_from at = from ? *from : (kz_list_from){"", 0};
+    for (size_t count = KZ__LIST_PAGE; count == KZ__LIST_PAGE;) {
+        kz__transaction t = {0};
+        kz_status status = s->store->begin(s, &(kz__table_ask){0}, &t, err);
+        if (status)
+            return status;
+        count = 0;
+        status = s->store->page(s, &t, &at, lines, KZ__LIST_PAGE, &count, err);
+        s->store->rollback(s, status);
+        if (status)
+            return status;
+        for (size_t i = 0; i < count; i++)
+            if (!visit(visit_ctx, &lines[i]))
+                return KZ_OK;
+        if (count) {
+            strcpy(service, lines[count - 1].service);
+            at = (kz_list_from){service, lines[count - 1].id + 1};
+        }
+    }
+    return KZ_OK;
+}
+
+kz_status kz__table_source_health(void *ctx, const char *asked, kz_source_health *health, kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz__table_ask ask = {0};
+    kz__transaction t = {0};
+    kz_status status = kz__table_service(&s->params, asked, &ask.service, err);
+    if (status || (status = s->store->begin(s, &ask, &t, err)))
+        return status;
+    kz_source_health found = {.source_ms = t.now_ms, .generation = t.generation};
+    if (t.found) {
+        found.lease_ms = t.service.lease_ms;
+        kz__service_layout(&t.service, &found.layout);
+    } else {
+        found.lease_ms = s->params.lease_ms;
+        found.layout = s->params.layout;
+        found.nodes_free = UINT64_C(1) << (s->params.layout.node_bits - 1);
+    }
+    status = s->store->health(s, &t, &found, err);
+    s->store->rollback(s, status);
+    if (status == KZ_OK)
+        *health = found;
+    return status;
+}
