@@ -176,7 +176,7 @@ class KazahanaClient {
       if (status === undefined) {
         this.#waiting.shift().resolve(view[0]);
       } else if (status === NOT_OPEN) {
-        return; // shut down
+        this.#fail(closedError());
       } else if (this.#isWorthWaiting(status) && performance.now() < this.#waiting[0].until) {
         this.#comeBack(Number(view[1]) / 1000);
         return;
@@ -184,6 +184,7 @@ class KazahanaClient {
         this.#waiting.shift().reject(this.#failure(status));
       }
     }
+    clearTimeout(this.#timer); // it would keep the process alive
   }
 
   #comeBack(ms) {

@@ -227,8 +227,15 @@ export interface ExternalOptions {
   type?: string;
 }
 
+export interface InternalOptions extends ExternalOptions {
+  /** Of the IDs, with a type and keys: what comes out must be one. @default 'kazahana' */
+  layout?: string;
+  /** And not later than this. @default a day from now */
+  latest?: Date | number;
+}
+
 export declare function toExternalId(id: bigint, options?: ExternalOptions): string;
-export declare function toInternalId(text: string, options?: ExternalOptions): bigint;
+export declare function toInternalId(text: string, options?: InternalOptions): bigint;
 
 // ------------------------------------------------------------------------------------------------ texts and layouts
 

@@ -5,6 +5,12 @@ const { readFileSync } = require('node:fs');
 const { native } = require('./native.js');
 const { KazahanaError } = require('./errors.js');
 
+const unixMs = (time) => {
+  const ms = Number(time);
+  if (!Number.isSafeInteger(ms)) throw new KazahanaError(`${time} is no time: a Date or Unix ms`, 'KZ_INVALID');
+  return ms;
+};
+
 /** Keys for external IDs: lines `N xtea|speck HEXSECRET`. The first encodes, all decode. */
 class ExternalKeys {
   #keys;
@@ -30,9 +36,9 @@ function toExternalId(id, { keys, type } = {}) {
 }
 
 /** The ID that an external text stands for. Throws if it is none, or one of another type. */
-function toInternalId(text, { keys, type } = {}) {
+function toInternalId(text, { keys, type, layout, latest = 0 } = {}) {
   if (typeof text !== 'string') throw new KazahanaError('an external ID is a text', 'KZ_INVALID');
-  return native.toInternal(text, ExternalKeys.of(keys), type);
+  return native.toInternal(text, ExternalKeys.of(keys), type, layout, unixMs(latest));
 }
 
 const FORMS = ['decimal', 'hex', 'base32', 'base62', 'base64url'];
@@ -57,11 +63,6 @@ function decodeId(id, layout = 'kazahana') {
   return { time: new Date(time), ...parts };
 }
 
-const unixMs = (time) => {
-  const ms = Number(time);
-  if (!Number.isSafeInteger(ms)) throw new KazahanaError(`${time} is no time: a Date or Unix ms`, 'KZ_INVALID');
-  return ms;
-};
 const minId = (time, layout = 'kazahana') => native.minId(unixMs(time), layout);
 const maxId = (time, layout = 'kazahana') => native.maxId(unixMs(time), layout);
 

@@ -32,12 +32,12 @@ typedef struct kzn_link {
     _Atomic unsigned refs;
 
     /* The loop's own thread only. */
-    unsigned pending;     /* jobs that keep the loop alive */
-    kzn_handle *handles;  /* generators that are open here */
-    napi_ref make_error;  /* (details) -> Error */
-    napi_ref dispatch;    /* (kind, provider, request, errand): an errand for a provider written in JavaScript */
-    napi_ref log;         /* (level, message) */
-    uint64_t *out;        /* what the shared view shows: [0] an ID, [1] microseconds until it is worth asking again */
+    unsigned pending;    /* jobs that keep the loop alive */
+    kzn_handle *handles; /* generators that are open here */
+    napi_ref make_error; /* (details) -> Error */
+    napi_ref dispatch;   /* (kind, provider, request, errand): an errand for a provider written in JavaScript */
+    napi_ref log;        /* (level, message) */
+    uint64_t *out;       /* what the shared view shows: [0] an ID, [1] microseconds until it is worth asking again */
 } kzn_link;
 
 kzn_link *kzn_link_new(napi_env env);

@@ -181,8 +181,7 @@ static void deliver_line(kzn_message *message, napi_env env)
     line *l = (line *)message;
     napi_value function, undefined, args[2], ignored;
     if (env && napi_get_reference_value(env, l->link->log, &function) == napi_ok &&
-        napi_get_undefined(env, &undefined) == napi_ok &&
-        napi_create_uint32(env, l->level, &args[0]) == napi_ok &&
+        napi_get_undefined(env, &undefined) == napi_ok && napi_create_uint32(env, l->level, &args[0]) == napi_ok &&
         napi_create_string_utf8(env, l->text, NAPI_AUTO_LENGTH, &args[1]) == napi_ok)
         napi_call_function(env, undefined, function, 2, args, &ignored);
     kzn_link_drop(l->link);

@@ -412,10 +412,8 @@ static void register_once(void)
 
 void kzn_init_provider(napi_env env, napi_value exports)
 {
-    static const kzn_function functions[] = {{"addProvider", add_provider},
-                                             {"removeProvider", remove_provider},
-                                             {"answer", answer},
-                                             {"refuse", refuse}};
+    static const kzn_function functions[] = {
+        {"addProvider", add_provider}, {"removeProvider", remove_provider}, {"answer", answer}, {"refuse", refuse}};
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_once);
     kzn_add(env, exports, functions, sizeof functions / sizeof *functions, NULL);

@@ -22,10 +22,10 @@ static kzn_shared *all;
 static char *make_key(const char *url, const kz_options *o)
 {
     char *key = NULL;
-    int length = asprintf(&key, "%s\n%s\n%s\n%s\n%d %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu32,
-                          url ? url : "", o->service, o->layout ? o->layout : "", o->meta ? o->meta : "", o->fallback,
-                          o->backward, o->max_backward_ms, o->timeout_ms, o->retry_initial_ms, o->retry_max_ms,
-                          o->throughput_max_per_ms);
+    int length =
+        asprintf(&key, "%s\n%s\n%s\n%s\n%d %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu32, url ? url : "",
+                 o->service, o->layout ? o->layout : "", o->meta ? o->meta : "", o->fallback, o->backward,
+                 o->max_backward_ms, o->timeout_ms, o->retry_initial_ms, o->retry_max_ms, o->throughput_max_per_ms);
     return length < 0 ? NULL : key;
 }
 

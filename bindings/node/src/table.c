@@ -21,15 +21,12 @@ typedef struct asking {
 static kz_status ask(asking *a, kz_source *source)
 {
     if (a->release) {
-        kz_release release = {.service = a->options.service,
-                              .id = a->id,
-                              .timestamp_ms = a->timestamp_ms,
-                              .signature = a->signature};
+        kz_release release = {
+            .service = a->options.service, .id = a->id, .timestamp_ms = a->timestamp_ms, .signature = a->signature};
         return kz_source_release(source, &release, &a->err);
     }
-    kz_acquire acquire = {.service = a->options.service,
-                          .holder = a->holder,
-                          .throughput_per_ms = a->throughput_per_ms};
+    kz_acquire acquire = {
+        .service = a->options.service, .holder = a->holder, .throughput_per_ms = a->throughput_per_ms};
     if (getrandom(acquire.request_id, sizeof acquire.request_id, 0) != sizeof acquire.request_id)
         return kzn_fail(&a->err, KZ_SYSTEM, "the kernel gives no random numbers");
     return kz_source_acquire(source, &acquire, a->grant, &a->err);

@@ -215,20 +215,23 @@ static napi_value to_external(napi_env env, napi_callback_info info)
     return status ? kzn_throw(env, &err) : text_value(env, text);
 }
 
-/* toInternal(text, keys, type) */
+/* toInternal(text, keys, type, layout, latest) */
 static napi_value to_internal(napi_env env, napi_callback_info info)
 {
-    napi_value args[3];
+    napi_value args[5];
     const kz_external_keys *keys;
+    kz_layout layout;
     kz_error err;
     kz_id id;
+    int64_t latest_ms;
     bool thrown = false;
-    if (!kzn_args(env, info, 3, args) || !get_keys(env, args[1], &keys))
+    if (!kzn_args(env, info, 5, args) || !get_keys(env, args[1], &keys) || !read_layout(env, args[3], &layout))
         return NULL;
+    KZN_TRY(napi_get_value_int64(env, args[4], &latest_ms));
     char *text = kzn_text(env, args[0]), *type = text ? kzn_text(env, args[2]) : NULL;
     kz_status status = KZ_INVALID;
     if (napi_is_exception_pending(env, &thrown) == napi_ok && !thrown && text) {
-        status = type ? kz_external_decode_typed(keys, type, text, NULL, 0, &id, &err)
+        status = type ? kz_external_decode_typed(keys, type, text, &layout, latest_ms, &id, &err)
                       : kz_external_decode(keys, text, &id, &err);
         if (status)
             kzn_throw(env, &err);

@@ -15,17 +15,30 @@ const ROOT = path.resolve(__dirname, '../../..');
 const BUILD = process.env.KZ_BUILD ?? path.join(ROOT, 'build');
 const PACKAGE = path.resolve(__dirname, '..');
 
+const ends = new WeakMap();
+
+/** What was begun last is ended first, whatever order the test runner prefers. */
+function atEnd(t, end) {
+  if (!ends.has(t)) {
+    ends.set(t, []);
+    t.after(async () => {
+      for (const last of ends.get(t).reverse()) await last();
+    });
+  }
+  ends.get(t).push(end);
+}
+
 /** A folder that is gone after the test. */
 function folder(t) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'kazahana-node-'));
-  t.after(() => fs.rmSync(dir, { recursive: true, force: true }));
+  atEnd(t, () => fs.rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
 
 /** A client that is shut down after the test. */
 function client(t, config) {
   const made = new kazahana.KazahanaClient(config);
-  t.after(() => made.shutdown());
+  atEnd(t, () => made.shutdown());
   return made;
 }
 
@@ -59,7 +72,7 @@ async function until(what, happened) {
 function start(t, command, args, options = {}) {
   const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'], ...options });
   child.stderr?.on('data', (data) => (child.said = `${child.said ?? ''}${data}`));
-  t.after(async () => {
+  atEnd(t, async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
     child.kill('SIGKILL');
     await once(child, 'exit');
@@ -95,13 +108,15 @@ async function run(t, script, { args = [], env = {}, input } = {}) {
   const child = spawn(process.execPath, ['-e', script, '--', ...args], {
     stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, KZ_PACKAGE: PACKAGE, ...env },
   });
-  t.after(() => child.kill('SIGKILL'));
+  atEnd(t, () => child.kill('SIGKILL'));
   let out = '';
   let err = '';
   child.stdout.on('data', (data) => (out += data));
   child.stderr.on('data', (data) => (err += data));
   child.stdin.end(input);
+  const limit = setTimeout(() => child.kill('SIGKILL'), 120000); // one that would never end by itself
   const [code, signal] = await once(child, 'close');
+  clearTimeout(limit);
   return { code, signal, out, err };
 }
 
@@ -164,6 +179,6 @@ class PlainProvider {
 }
 
 module.exports = {
-  kazahana, ROOT, BUILD, PACKAGE, folder, client, freePort, sleep, until, start, redis, leaseServer, run,
+  kazahana, atEnd, ROOT, BUILD, PACKAGE, folder, client, freePort, sleep, until, start, redis, leaseServer, run,
   assertIncreasing, assertUnique, PlainProvider,
 };

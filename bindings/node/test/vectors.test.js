@@ -77,10 +77,17 @@ test('typed external IDs belong to their type', () => {
   assert.notStrictEqual(kazahana.toExternalId(id, { type: 'user', keys }).slice(5),
     kazahana.toExternalId(id, { type: 'team', keys }).slice(5));
   assert.throws(() => kazahana.toExternalId(id, { type: 'User' }), { code: 'KZ_INVALID', message: /User/ });
-  for (const { type, id: number, external, ...key } of vectors.external_typed ?? []) {
-    const typed = { type, keys: key.secret_hex &&
-      new kazahana.ExternalKeys(`${key.key_number} ${key.algorithm} ${key.secret_hex}\n`) };
-    assert.strictEqual(kazahana.toExternalId(BigInt(number), typed), external);
+  const keysOf = ({ secret_hex: secret, key_number: number, algorithm }) =>
+    secret && new kazahana.ExternalKeys(`${number} ${algorithm} ${secret}\n`);
+  const latest = vectors.external_typed_latest_unix_ms;
+  for (const vector of vectors.external_typed) {
+    const options = { type: vector.type, keys: keysOf(vector) };
+    assert.strictEqual(kazahana.toExternalId(BigInt(vector.id), options), vector.external);
+    assert.strictEqual(kazahana.toInternalId(vector.external, { ...options, latest }), BigInt(vector.id));
+  }
+  for (const vector of vectors.external_typed_bad) {
+    const options = { type: vector.type, keys: keysOf(vector), latest };
+    assert.throws(() => kazahana.toInternalId(vector.external, options), { code: 'KZ_INVALID' });
   }
 });
 
