@@ -296,6 +296,9 @@ struct kz_options {
     int64_t retry_initial_ms;       /* 1000: the pause after a failure, doubling ... */
     int64_t retry_max_ms;           /* 60000: ... up to this */
     const char *meta;               /* who holds a lease, for people: a JSON object of texts; NULL: host and pid */
+    /* 0, no limit. While a table has this many services, an acquire for one that is not there gives KZ_NO_FREE_NODE. To
+     * make room, services as acquire makes them, that nobody used for a day, are forgotten. For servers. */
+    uint32_t max_services;
 };
 
 /* Fills in the defaults noted above. Call it before setting fields. */
@@ -333,6 +336,32 @@ typedef struct kz_stats {
 KZ_API void kz_stats_init(kz_stats *stats);
 /* KZ_INVALID if struct_size was not set by kz_stats_init; KZ_FORKED in a child that has not minted with it. */
 KZ_API KZ_MUST_CHECK kz_status kz_stats_get(kz_generator *gen, kz_stats *stats);
+
+/* For bindings whose language can add to a word in memory more cheaply than call C: the words on which kz_next claims
+ * an ID, to be claimed on directly. Each is read and written by atomic operations only, in this order:
+ *
+ *     d = deadline                      acquire
+ *     t = the processor's tick counter  rdtsc, or cntvct_el0
+ *     if (d - t - 1 < span) {           unsigned: false for 0, for a deadline that has passed and for nonsense
+ *         h = hi                        acquire, and before the next step, never after it
+ *         id = next, next += 1          one atomic add; up to 65536 points can be claimed so
+ *         if (id < h) return id         of a larger claim: the points from id up to h
+ *     }
+ *     return kz_try_next(...)           also for everything that can go wrong
+ *
+ * Promised: `hi` never falls; a run begins at or above the `hi` before it; `next` is written before `hi`, `hi` before
+ * `deadline`. A forked child finds zeros, goes by kz_try_next and is served as ever. */
+typedef struct kz_page {
+    uint64_t deadline, span, hi, reserved[13], next;
+} kz_page;
+
+/* Gives the page of a generator. From then on threads do not claim in advance for themselves (a call then costs about
+ * twice as much), in a child too. The page outlives kz_close, with nothing on it, until kz_page_free: no thread loses
+ * memory that it is about to look at. Where `*cpu_ticks` is false, the deadline is in ticks of another clock: call
+ * kz_try_next then. Does not fail. */
+KZ_API kz_page *kz_share(kz_generator *gen, bool *cpu_ticks);
+/* After kz_close, once nobody looks at it any more. NULL is allowed. */
+KZ_API void kz_page_free(kz_page *page);
 
 /* ---------------------------------------------------------------------------------------------------------------------
  * 4. Layouts and decoding
@@ -598,6 +627,7 @@ typedef bool (*kz_lease_visit)(void *ctx, const kz_lease_info *info);
 typedef struct kz_list_from {
     const char *service;
     uint32_t id;
+    bool only_id; /* only leases of this number, from that service on. A source may list others too: look at each */
 } kz_list_from;
 
 /* What a source knows about itself, for doctor and health. */
@@ -629,6 +659,7 @@ typedef struct kz_source_options {
     void *log_ctx;
     const kz_clock *clock; /* never NULL */
     int64_t timeout_ms;    /* for one exchange with the source */
+    uint32_t max_services; /* as in kz_options */
 } kz_source_options;
 
 enum {
