@@ -52,7 +52,7 @@ static void log_place(const kz__redis *source, int64_t until_ms)
     kz_time_text(until_ms, until);
     snprintf(line, sizeof line,
              "%s: the server was restarted or another one took over, and it may have forgotten the last grants: the "
-             "nodes that those can have got are set aside until %s, and others are granted meanwhile",
+             "nodes that those can have got are set aside until %s",
              kz__redis_link_name(source->link), until);
     source->options.log(source->options.log_ctx, KZ_LOG_WARNING, line);
 }
@@ -157,10 +157,11 @@ static kz_status not_granted(kz__redis *source, const kz_acquire *request, const
                         "it has, but one request gets %d at most: ask for less, or give the service more sequence bits",
                         request->throughput_per_ms, n, service, KZ_GRANT_LEASES_MAX);
     if (number && why && kz__redis_said(reply, "ASIDE"))
-        return kz__fail(err, KZ_UNAVAILABLE,
-                        "%s: %s, and leases it may have forgotten can last for another %" PRId64
-                        " ms: nothing is granted until then",
-                        name, *why == KZ__WHY_EMPTY ? "the store was found empty" : "the store went back in time", n);
+        return kz__fail(
+            err, KZ_UNAVAILABLE,
+            "%s: %s, and leases it may have forgotten can last for another %" PRId64
+            " ms: nothing is granted until then",
+            name, *why == KZ__WHY_EMPTY ? "the store was found empty" : "it was restarted or another one took over", n);
     if (number && kz__redis_said(reply, "BEHIND"))
         return kz__fail(err, KZ_UNAVAILABLE,
                         "%s: its clock is %" PRId64 " ms behind what it has answered before: nothing is granted until "

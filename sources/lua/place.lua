@@ -116,23 +116,31 @@ local function set_range_aside(s, ends, part_lo, part_hi)
   return true
 end
 
+local function info(section)
+  local text = redis.pcall('INFO', section)
+  return type(text) == 'string' and text or ''
+end
+
 -- Another copy took over: the predecessor is named, or it was a restart, or there were several steps. Siblings look
--- alike, so time tells the later one's generations from the earlier's.
+-- alike, so time tells the later one's generations from the earlier's. Whoever was restarted with a log of its writes
+-- was away, which does not make it an older copy.
 local function look_at_place()
   store.place = store.place or ''
-  local info = redis.pcall('INFO', 'replication')
-  info = type(info) == 'string' and info or ''
-  local id, before = string.match(info, 'master_replid:(%x+)'), string.match(info, 'master_replid2:(%x+)')
+  local text = info('replication')
+  local id, before = string.match(text, 'master_replid:(%x+)'), string.match(text, 'master_replid2:(%x*)') or ''
   if not id or store.place == id then return end
   if store.place ~= '' then
+    local restarted = string.find(before, '^0*$')
     store.before, store.since = store.since, math.max(now, store.since + 1)
     store.copy = store.high
-    store.passed = (before == store.place or string.find(before or '', '^0*$')) and 1 or 2
+    store.away = restarted and string.find(info('persistence'), 'aof_enabled:1') and '1' or '0'
+    store.passed = (restarted or before == store.place) and 1 or 2
     generation = math.max(generation + store.passed * KZ__REDIS_ERA, now * 1000)
   end
   store.place = id
   write('HSET', STORE, 'place', id, 'generation', int(generation), 'since', int(store.since), 'before',
-        int(store.before), 'copy', int(store.copy), 'passed', int(store.passed), 'margin', int(store.margin))
+        int(store.before), 'copy', int(store.copy), 'passed', int(store.passed), 'margin', int(store.margin), 'away',
+        store.away or '0')
 end
 look_at_place()
 
@@ -140,7 +148,8 @@ look_at_place()
 local function settle(s)
   if s.settled ~= store.since then
     local ends = store.since + KZ__TWIN_LEASES * s.lease + math.max(store.margin, s.lease)
-    local in_line = store.passed == 1 and s.settled == store.before and store.since - store.copy <= s.lease / 2
+    local old = store.away ~= '1' and store.since - store.copy > s.lease / 2
+    local in_line = store.passed == 1 and s.settled == store.before and not old
     s.settled = store.since
     if ends > now then
       local part_lo, part_hi = part_of(s)
