@@ -31,9 +31,11 @@ typedef struct settings {
     int64_t max_backward_ms;
     kz_fallback fallback;
     uint32_t throughput_min, throughput_max; /* of /id's generator, per ms */
+    bool no_ui;                              /* GET / is the list of paths for browsers too */
     bool create_services;                    /* unknown ones are created on demand (default) */
     unsigned loops;                          /* 0: one for each core */
     unsigned connections_max;
+    uint32_t max_services; /* that the store may have before clients make up no more; 0: no limit */
     int64_t request_ms, idle_ms, write_ms;
     int log_level; /* 0 error, 1 warning, 2 info, 3 debug */
     bool log_json;

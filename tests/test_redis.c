@@ -256,7 +256,8 @@ static long reads_of_a_page(redis_table *table, uint32_t id)
     char stats[8192];
     size_t count = 0;
     redis_server_command(&server, "CONFIG RESETSTAT", NULL, 0);
-    assert_ok(table->ops->list(table->source, &(kz_list_from){"default", id}, count_to_ten, &count, &table->err));
+    assert_ok(table->ops->list(table->source, &(kz_list_from){.service = "default", .id = id}, count_to_ten, &count,
+                               &table->err));
     assert_int_equal(count, 10);
     redis_server_command(&server, "INFO commandstats", stats, sizeof stats);
     const char *at = strstr(stats, "cmdstat_hmget:calls=");
