@@ -190,24 +190,9 @@ JNIEXPORT jlong JNICALL Java_kazahana_Native_tryNext(JNIEnv *env, jclass class, 
     return (jlong)id;
 }
 
-/* As many of `count` IDs as can be had at once. By parts, since those of a part that fails are lost: `part` is a small
- * share of what a millisecond has. */
-static size_t mint_some(kz_generator *gen, kz_id *ids, size_t count, size_t part, kz_status *status, kz_error *err)
-{
-    size_t got = 0;
-    do {
-        size_t want = count - got < part ? count - got : part;
-        *status = kz_mint(gen, ids + got, want, 0, err);
-        if (*status)
-            break;
-        got += want;
-    } while (got < count);
-    return got;
-}
-
 /* How many IDs could be had at once, 1024 at most; if none, why[0] says why. */
 JNIEXPORT jint JNICALL Java_kazahana_Native_mint(JNIEnv *env, jclass class, jlong address, jlongArray ids, jint offset,
-                                                 jint count, jint part, jobjectArray why)
+                                                 jint count, jobjectArray why)
 {
     (void)class;
     kz_id some[1024];
@@ -216,13 +201,13 @@ JNIEXPORT jint JNICALL Java_kazahana_Native_mint(JNIEnv *env, jclass class, jlon
     size_t want = (size_t)count < COUNT_OF(some) ? (size_t)count : COUNT_OF(some), got = 0;
     kz_generator *gen = enter(slot_of(address));
     if (gen)
-        got = mint_some(gen, some, want, (size_t)part, &status, &err);
+        status = kz_try_batch(gen, some, want, &got, &err);
     leave();
-    if (got)
+    if (status == KZ_OK)
         (*env)->SetLongArrayRegion(env, ids, offset, (jsize)got, (const jlong *)some);
     else
         (*env)->SetObjectArrayElement(env, why, 0, failure(env, status, &err));
-    return (jint)got;
+    return status == KZ_OK ? (jint)got : 0;
 }
 
 JNIEXPORT void JNICALL Java_kazahana_Native_close(JNIEnv *env, jclass class, jlong address)

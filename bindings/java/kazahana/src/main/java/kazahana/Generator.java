@@ -30,11 +30,9 @@ public final class Generator implements AutoCloseable {
 
     private final long slot;
     private final long timeoutNanos;
-    private final int part;
 
     private Generator(Builder b) {
         slot = open(b);
-        part = Math.max(1, Math.min(64, layout().sequences() / 64));
         timeoutNanos = b.timeoutMs < 0 ? -1 : b.timeoutMs * 1_000_000;
         long address = slot;
         // A net for those who forget close. It gives back what is held, so it must not run on the cleaner's thread.
@@ -80,7 +78,7 @@ public final class Generator implements AutoCloseable {
         long[] one = {Native.tryNext(slot)};
         if (one[0] == 0) {
             KazahanaException[] why = new KazahanaException[1];
-            if (Native.mint(slot, one, 0, 1, 1, why) == 0 && why[0].status() != Status.AGAIN) {
+            if (Native.mint(slot, one, 0, 1, why) == 0 && why[0].status() != Status.AGAIN) {
                 throw why[0].traced();
             }
         }
@@ -103,7 +101,7 @@ public final class Generator implements AutoCloseable {
         KazahanaException[] why = new KazahanaException[1];
         long began = 0;
         for (int at = 0; at < ids.length;) {
-            int got = Native.mint(slot, ids, at, ids.length - at, part, why);
+            int got = Native.mint(slot, ids, at, ids.length - at, why);
             at += got;
             if (got == 0) {
                 long now = System.nanoTime();

@@ -42,11 +42,6 @@ public final class Layout {
         return edge(time, true);
     }
 
-    /** How many IDs a millisecond one node has. */
-    int sequences() {
-        return 1 << Math.min(30, Integer.parseInt(text.substring(0, text.indexOf('@')).split("-")[2]));
-    }
-
     private long edge(Instant time, boolean max) {
         try {
             return Native.edge(text, time.toEpochMilli(), max);

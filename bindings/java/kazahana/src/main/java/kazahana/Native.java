@@ -63,8 +63,8 @@ final class Native {
     /** An ID, or 0: ask mint, which says why. */
     static native long tryNext(long slot);
 
-    /** How many IDs could be had at once; if none, why[0] says why. Part: how many to ask for together. */
-    static native int mint(long slot, long[] ids, int offset, int count, int part, KazahanaException[] why);
+    /** How many IDs could be had at once; if none, why[0] says why. */
+    static native int mint(long slot, long[] ids, int offset, int count, KazahanaException[] why);
 
     static native void close(long slot);
 
