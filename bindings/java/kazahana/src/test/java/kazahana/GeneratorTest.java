@@ -61,12 +61,13 @@ class GeneratorTest {
             mintWith(Executors.newFixedThreadPool(8), gen);
         }
         // Its sequence runs out in every millisecond.
-        try (Generator gen = Generator.builder("static:2").layout("snowflake").build()) {
+        try (Generator gen = Generator.builder("static:2").layout("snowflake").timeout(Duration.ofSeconds(-1)).build()) {
             mintWith(Executors.newFixedThreadPool(8), gen);
             assertTrue(gen.stats().leased() >= 160000);
         }
         // Its leases are handed over all the time.
-        try (Generator gen = Generator.builder("memory:?lease=100ms").service("threads").build()) {
+        try (Generator gen = Generator.builder("memory:?lease=100ms").service("threads")
+                .timeout(Duration.ofSeconds(-1)).build()) {
             mintWith(Executors.newFixedThreadPool(8), gen);
         }
     }
@@ -79,7 +80,7 @@ class GeneratorTest {
         } catch (NoSuchMethodException e) {
             Assumptions.abort("virtual threads came with Java 21, this is " + Runtime.version());
         }
-        try (Generator gen = Generator.builder("static:3").layout("snowflake").build()) {
+        try (Generator gen = Generator.builder("static:3").layout("snowflake").timeout(Duration.ofSeconds(-1)).build()) {
             mintWith((ExecutorService) make.invoke(null), gen);
         }
     }
