@@ -203,11 +203,11 @@ JNIEXPORT jint JNICALL Java_kazahana_Native_mint(JNIEnv *env, jclass class, jlon
     if (gen)
         status = kz_try_batch(gen, some, want, &got, &err);
     leave();
-    if (status == KZ_OK)
+    if (got)
         (*env)->SetLongArrayRegion(env, ids, offset, (jsize)got, (const jlong *)some);
     else
         (*env)->SetObjectArrayElement(env, why, 0, failure(env, status, &err));
-    return status == KZ_OK ? (jint)got : 0;
+    return (jint)got;
 }
 
 JNIEXPORT void JNICALL Java_kazahana_Native_close(JNIEnv *env, jclass class, jlong address)
