@@ -6,6 +6,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* For clocks that differ, and a copy of the store that goes on granting for a while. */
+#define MARGIN_MS 60000
+
 bool kz__lease_has_twin(const kz_lease *lease)
 {
     return lease->fallback_created_ms < lease->fallback_expired_ms;
@@ -47,13 +50,13 @@ static bool plan_release(kz__keeper *keeper, int64_t now_ms, kz__task *task)
 
 static int64_t acquire_due(const kz__keeper *keeper)
 {
-    /* What a source that went back grants is not used, so asking would only waste it. */
-    if (keeper->went_back)
-        return KZ__NEVER_MS;
     bool at_once = keeper->needed || keeper->held_count == 0 || keeper->repeat;
     bool widen = keeper->exhausted && kz__keeper_throughput(keeper) < keeper->throughput_max;
     int64_t due_ms = at_once || widen ? 0 : keeper->renew_boot_ms;
-    return due_ms > keeper->retry_boot_ms ? due_ms : keeper->retry_boot_ms;
+    due_ms = due_ms > keeper->retry_boot_ms ? due_ms : keeper->retry_boot_ms;
+    /* What a source that went back grants is not used, so asking would only waste it. */
+    int64_t refused_ms = keeper->seen->refused_until_boot_ms;
+    return due_ms > refused_ms ? due_ms : refused_ms;
 }
 
 /* A handover asks for the whole throughput wanted: what the last window really used, within the limits. In between,
@@ -169,19 +172,41 @@ static kz__held *continued_by(kz__keeper *keeper, const kz_lease *lease)
     return NULL;
 }
 
-kz_status kz__keeper_check_generation(kz__keeper *keeper, uint64_t generation, kz_error *err)
+kz_status kz__keeper_check_generation(kz__keeper *keeper, uint64_t generation, bool grants, int64_t boot_ms,
+                                      kz_error *err)
 {
+    kz__seen *seen = keeper->seen;
+    uint64_t era = generation >> 32, known = seen->generation >> 32;
     if (!generation)
         return KZ_OK;
-    if (generation < keeper->generation)
-        keeper->went_back = true;
-    if (keeper->went_back)
+    if (era < known)
+        return kz__fail(err, KZ_UNAVAILABLE,
+                        "the source's answer is not used: it comes from an older copy of the store (era %" PRIu64
+                        ", and %" PRIu64 " was seen)",
+                        era, known);
+    bool waited = seen->refused_until_boot_ms && boot_ms >= seen->refused_until_boot_ms;
+    if (era > known || waited)
+        *seen = (kz__seen){.generation = generation, .window_ms = seen->window_ms};
+    bool lower = generation < seen->generation;
+    if (lower && grants && !seen->refused_until_boot_ms) {
+        int64_t margin_ms = seen->window_ms / 4 > MARGIN_MS ? seen->window_ms / 4 : MARGIN_MS;
+        seen->refused_until_boot_ms = boot_ms + seen->window_ms + margin_ms;
+    }
+    if (lower || seen->refused_until_boot_ms)
         return kz__fail(err, KZ_STORE,
                         "the source went back in time: its generation was %" PRIu64 " and is %" PRIu64 ". It lost what "
-                        "it had promised; find out why, then start again",
-                        keeper->generation, generation);
-    keeper->generation = generation;
+                        "it had promised: find out why. Its leases are used again when those it forgot have ended",
+                        seen->generation, generation);
+    seen->generation = generation;
     return KZ_OK;
+}
+
+/* Forgotten leases may last as long as the longest that is known. */
+static void note_window(kz__seen *seen, const kz_lease *lease)
+{
+    int64_t end_ms = lease->fallback_expired_ms > lease->expired_ms ? lease->fallback_expired_ms : lease->expired_ms;
+    if (end_ms != INT64_MAX && end_ms - lease->created_ms > seen->window_ms)
+        seen->window_ms = end_ms - lease->created_ms;
 }
 
 void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_ms, int64_t now_ms, uint64_t random)
@@ -195,6 +220,7 @@ void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_
         keeper->held[i].superseded = true;
     for (size_t i = 0; i < grant->count; i++) {
         const kz_lease *lease = &grant->leases[i];
+        note_window(keeper->seen, lease);
         kz__held *old = continued_by(keeper, lease);
         kz__held held = {.lease = *lease, .renew_boot_ms = renewal_due(keeper, grant, lease, boot_ms, now_ms, random)};
         if (old)

@@ -16,6 +16,13 @@ typedef struct kz__held {
     bool superseded;       /* a newer one has come: used to its end, not renewed */
 } kz__held;
 
+/* What a source has shown of itself. A forked child goes on with what its parent saw. */
+typedef struct kz__seen {
+    uint64_t generation;           /* the highest */
+    int64_t window_ms;             /* the longest that was granted, a twin's included */
+    int64_t refused_until_boot_ms; /* it went back in time: what it grants is not used before this; 0: it did not */
+} kz__seen;
+
 typedef struct kz__keeper {
     /* Fixed. */
     uint32_t throughput_min, throughput_max;
@@ -41,8 +48,7 @@ typedef struct kz__keeper {
     bool widening;  /* it adds to what is held, it does not succeed it */
     uint32_t asked; /* its throughput */
     uint8_t request_id[KZ_REQUEST_ID_SIZE];
-    uint64_t generation; /* the highest seen */
-    bool went_back;      /* the source showed a lower one: it is not believed any more */
+    kz__seen *seen; /* made by the owner of this struct */
 } kz__keeper;
 
 typedef enum kz__deed {
@@ -66,9 +72,14 @@ typedef struct kz__task {
 void kz__keeper_plan(kz__keeper *keeper, int64_t boot_ms, int64_t now_ms, uint32_t used_per_ms,
                      const uint64_t random[static 2], kz__task *task);
 
-/* Is the source's generation at least what it was? KZ_STORE: it went back in time, and what it promised is lost; once
- * seen, that stays so. 0 says nothing. */
-kz_status kz__keeper_check_generation(kz__keeper *keeper, uint64_t generation, kz_error *err);
+/* May an answer with this generation be used? 0 says nothing. The upper half of a generation is its era, which begins
+ * anew when another copy of a store takes over and sets aside what it may have forgotten: a higher one is believed.
+ * KZ_UNAVAILABLE: a lower one comes from a predecessor, and the next answer may be better. KZ_STORE: within the era it
+ * is lower than it was, so the source is an older copy and does not know it. If it `grants`, what it forgot has to end
+ * first: nothing that it grants is used for as long as its longest window, and a margin. A mere look at the time may
+ * have been an old answer, and is only not used. */
+kz_status kz__keeper_check_generation(kz__keeper *keeper, uint64_t generation, bool grants, int64_t boot_ms,
+                                      kz_error *err);
 
 /* The answer to the acquire in flight, whose generation was checked. keeper->held must have room for it. */
 void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_ms, int64_t now_ms, uint64_t random);

@@ -59,7 +59,8 @@ kz_status kz__generator_init(kz_generator *gen, kz_error *err)
                                .retry_initial_ms = o->retry_initial_ms,
                                .retry_max_ms = o->retry_max_ms,
                                .sync_every_ms = gen->wall_clock ? 0 : SYNC_EVERY_MS,
-                               .uses_twins = gen->fallback != KZ_FALLBACK_NEVER};
+                               .uses_twins = gen->fallback != KZ_FALLBACK_NEVER,
+                               .seen = &gen->seen};
     hot->ticks = o->use_clock ? KZ__TICKS_OFF : o->clock == KZ_CLOCK_COARSE ? KZ__TICKS_COARSE : kz__precise_ticks();
     kz__tick_rate_init(&hot->rate, hot->ticks);
     set_holder(gen);

@@ -81,6 +81,7 @@ struct kz_generator {
     kz__rect *rects_memory; /* what hot->rects and hot->keeper.held point to: a child finds those zeroed */
     kz__held *held_memory;
     kz_grant *answer; /* the keeper's, too large for a stack */
+    kz__seen seen;    /* of the source, by this process and those it was forked from */
     bool started;     /* `hot` was set up; if it is not alive then, this is a forked child */
 };
 

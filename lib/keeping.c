@@ -240,7 +240,7 @@ static kz_status check_answer(kz_generator *gen, const kz_grant *grant, kz_error
                             "the source answered with a lease from %" PRId64 " to %" PRId64 ", which makes no sense",
                             lease->created_ms, lease->expired_ms);
     }
-    return kz__keeper_check_generation(&gen->hot->keeper, grant->generation, err);
+    return kz__keeper_check_generation(&gen->hot->keeper, grant->generation, true, boot_ms(gen), err);
 }
 
 static kz_status take_over(kz_generator *gen, const kz_grant *grant, kz_error *err)
@@ -303,7 +303,7 @@ kz_status kz__keeping_done(kz_generator *gen, const kz__errand *errand, kz_statu
         break;
     case KZ__SYNC:
         if (status == KZ_OK)
-            status = kz__keeper_check_generation(&hot->keeper, grant->generation, &why);
+            status = kz__keeper_check_generation(&hot->keeper, grant->generation, false, boot_ms(gen), &why);
         if (status == KZ_OK && grant->source_ms > 0 && grant->source_ms <= TIME_MAX_MS)
             note_time(gen, grant);
         if (status == KZ_LOST)

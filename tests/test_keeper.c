@@ -12,6 +12,7 @@
 typedef struct desk {
     kz__keeper keeper;
     kz__held held[ROOM];
+    kz__seen seen;
     int64_t boot_ms, now_ms;
     uint64_t random;
     uint64_t generation;
@@ -28,7 +29,8 @@ static void begin(desk *d, uint32_t min, uint32_t max)
                              .renew_at = 0.9,
                              .retry_initial_ms = 1000,
                              .retry_max_ms = 60000,
-                             .held_room = ROOM};
+                             .held_room = ROOM,
+                             .seen = &d->seen};
 }
 
 static void pass(desk *d, int64_t ms)
@@ -74,7 +76,7 @@ static kz_status grant(desk *d, size_t count, bool twin)
     answer = (kz_grant){.source_ms = d->now_ms, .generation = d->generation++, .count = count};
     for (size_t i = 0; i < count; i++)
         answer.leases[i] = make_lease(d, twin);
-    kz_status status = kz__keeper_check_generation(&d->keeper, answer.generation, &d->err);
+    kz_status status = kz__keeper_check_generation(&d->keeper, answer.generation, true, d->boot_ms, &d->err);
     if (status == KZ_OK)
         kz__keeper_granted(&d->keeper, &answer, d->boot_ms, d->now_ms, test_random(&d->random));
     return status;
@@ -717,14 +719,73 @@ static void a_source_that_went_back_in_time_is_refused(void **state)
     assert_contains(d.err.message, "was 10 and is 9");
     assert_int_equal(d.keeper.held_count, 1);
     assert_false(d.keeper.held[0].superseded);
-    assert_int_equal(d.keeper.generation, 10);
-    /* Nothing more is asked of it: what it grants would only be wasted. */
+    assert_int_equal(d.seen.generation, 10);
+    /* Nothing more is asked of it before what it forgot has ended: it would only be wasted. */
+    int64_t until_ms = d.boot_ms + 4 * LEASE_MS + LEASE_MS;
     fail_with(&d, KZ_STORE);
     assert_int_equal(plan(&d), KZ__REST);
-    /* It is not believed any more, however high its number grows. */
+    assert_int_equal(d.task.until_boot_ms, until_ms);
+    /* Till then it is not believed, however high its number grows. */
     d.generation = 1000;
+    pass(&d, until_ms - 1 - d.boot_ms);
     assert_status(grant(&d, 1, true), KZ_STORE);
     assert_int_equal(d.keeper.held_count, 1);
+    /* After that it is, at whatever number it stands by then. */
+    d.generation = 5;
+    pass(&d, 1);
+    assert_int_equal(plan(&d), KZ__ACQUIRE);
+    assert_ok(grant(&d, 1, true));
+    assert_int_equal(d.seen.generation, 5);
+    assert_int_equal(d.seen.refused_until_boot_ms, 0);
+}
+
+static void a_higher_era_is_believed_whatever_was_before(void **state)
+{
+    (void)state;
+    desk d;
+    begin_held(&d, 256, 256, true);
+    rest_used(&d, 0);
+    d.generation = 9;
+    assert_status(grant(&d, 1, true), KZ_STORE);
+    d.generation = (UINT64_C(1) << 32) + 3;
+    assert_ok(grant(&d, 1, true));
+    assert_int_equal(d.seen.refused_until_boot_ms, 0);
+    assert_int_equal(d.seen.generation, (UINT64_C(1) << 32) + 3);
+}
+
+static void an_answer_of_a_lower_era_is_not_used_and_the_next_may_be(void **state)
+{
+    (void)state;
+    desk d;
+    begin(&d, 256, 256);
+    d.generation = (UINT64_C(2) << 32) + 7;
+    assert_int_equal(plan(&d), KZ__ACQUIRE);
+    assert_ok(grant(&d, 1, true));
+    rest_used(&d, 0);
+    d.generation = (UINT64_C(1) << 32) + 4000;
+    assert_status(grant(&d, 1, true), KZ_UNAVAILABLE);
+    assert_contains(d.err.message, "era 1, and 2 was seen");
+    assert_int_equal(d.keeper.held_count, 1);
+    assert_int_equal(d.seen.refused_until_boot_ms, 0);
+    fail_with(&d, KZ_UNAVAILABLE);
+    rest_used(&d, 0);
+    d.generation = (UINT64_C(2) << 32) + 8;
+    assert_ok(grant(&d, 1, true));
+}
+
+/* It may have been an old answer that somebody delivered again. */
+static void a_lower_generation_beside_the_time_alone_stops_nobody(void **state)
+{
+    (void)state;
+    desk d;
+    begin_held(&d, 256, 256, true);
+    assert_status(kz__keeper_check_generation(&d.keeper, 9, false, d.boot_ms, &d.err), KZ_STORE);
+    assert_int_equal(d.seen.generation, 10);
+    assert_int_equal(d.seen.refused_until_boot_ms, 0);
+    rest_used(&d, 0);
+    assert_ok(grant(&d, 1, true));
+    assert_ok(kz__keeper_check_generation(&d.keeper, 50, false, d.boot_ms, &d.err));
+    assert_int_equal(d.seen.generation, 50);
 }
 
 static void the_same_generation_again_is_no_step_back(void **state)
@@ -736,8 +797,8 @@ static void the_same_generation_again_is_no_step_back(void **state)
     d.generation = 10;
     assert_ok(grant(&d, 1, true));
     assert_int_equal(d.keeper.held_count, 2);
-    assert_ok(kz__keeper_check_generation(&d.keeper, 0, NULL));
-    assert_int_equal(d.keeper.generation, 10);
+    assert_ok(kz__keeper_check_generation(&d.keeper, 0, true, d.boot_ms, NULL));
+    assert_int_equal(d.seen.generation, 10);
 }
 
 /* ----------------------------------------------------------------------------------------------------- closing */
@@ -812,6 +873,9 @@ int main(void)
         cmocka_unit_test(a_refusal_draws_a_new_id),
         cmocka_unit_test(every_request_has_an_id_of_its_own),
         cmocka_unit_test(a_source_that_went_back_in_time_is_refused),
+        cmocka_unit_test(a_higher_era_is_believed_whatever_was_before),
+        cmocka_unit_test(an_answer_of_a_lower_era_is_not_used_and_the_next_may_be),
+        cmocka_unit_test(a_lower_generation_beside_the_time_alone_stops_nobody),
         cmocka_unit_test(the_same_generation_again_is_no_step_back),
         cmocka_unit_test(closing_gives_everything_back),
         cmocka_unit_test(closing_with_nothing_asks_for_nothing),

@@ -757,7 +757,7 @@ static void refuse_after_the_first(answer wrong, kz_status cause, const char *wo
     assert_memory_equal(&before, &after, sizeof before);
     scripted->answer = GRANT;
     kz_id id;
-    /* A source that lost what it promised stays refused; any other is believed again. */
+    /* A source that lost what it promised stays refused for a while; any other is believed again. */
     bool lost = cause == KZ_STORE && strstr(words, "back in time");
     kz_status status = lost ? kz_try_next(gen, &id) : kz_next(gen, &id);
     assert_int_equal(status, lost ? KZ_LEASE_ACQUISITION : KZ_OK);
@@ -1265,6 +1265,34 @@ static void a_child_without_a_thread_for_its_keeper_is_told_and_tries_again(void
     kz_close(gen);
 }
 
+/* What its parent saw counts for it too: else it would take a lease from a table that forgot who holds it. */
+static void a_child_remembers_the_generation_that_its_parent_saw(void **state)
+{
+    (void)state;
+    if (UNDER_TSAN)
+        skip();
+    script_reset(60000);
+    kz_options options = brisk(KZ_FALLBACK_NEVER);
+    kz_generator *gen = open_with("scripted:", &options);
+    scripted->answer = OLDER;
+    pid_t child = fork();
+    if (!child) {
+        alarm(120);
+        kz_id id;
+        kz_error err = {0};
+        if (kz_mint(gen, &id, 1, 2000, &err) != KZ_LEASE_ACQUISITION || err.cause != KZ_STORE ||
+            !strstr(err.message, "went back in time"))
+            _exit(1);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    kz_id id;
+    assert_ok(kz_next(gen, &id));
+    kz_close(gen);
+}
+
 /* A restored process image: the same state of chance in two generators. They are not one that asks twice. */
 static void a_copy_of_a_generator_is_given_a_lease_of_its_own(void **state)
 {
@@ -1353,6 +1381,7 @@ int main(void)
         cmocka_unit_test(a_child_without_a_thread_for_its_keeper_is_told_and_tries_again),
         cmocka_unit_test(a_copy_of_a_generator_is_given_a_lease_of_its_own),
         cmocka_unit_test(a_child_of_a_generator_over_memory_is_refused),
+        cmocka_unit_test(a_child_remembers_the_generation_that_its_parent_saw),
     };
     void *page = mmap(NULL, sizeof *scripted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || kz_source_register(&scripted_ops, NULL))
