@@ -53,8 +53,8 @@ kz_status kz__service_name_check(const char *name, kz_error *err)
 
 static kz_status check_params(const kz__url *url, const char *const *more, kz_error *err)
 {
-    const char *known[KZ__URL_PARAMS_MAX + 1] = {"lease", "service", "amnesia"};
-    size_t count = 3;
+    const char *known[KZ__URL_PARAMS_MAX + 1] = {"lease", "service", "amnesia", "create"};
+    size_t count = 4;
     while (more && *more && count < KZ__URL_PARAMS_MAX)
         known[count++] = *more++;
     return kz__url_only(url, known, err);
@@ -76,6 +76,10 @@ kz_status kz__table_params_read(const kz__url *url, const kz_source_options *opt
         return kz__fail(err, KZ_INVALID, "source %s: amnesia=%s is not known, only amnesia=quarantine", url->scheme,
                         amnesia);
     p.quarantine = amnesia != NULL;
+    const char *create = kz__url_param(url, "create");
+    if (create && strcmp(create, "no") != 0)
+        return kz__fail(err, KZ_INVALID, "source %s: create=%s is not known, only create=no", url->scheme, create);
+    p.create = !create;
     const char *opener = options->service && *options->service ? options->service : "default";
     const char *service = kz__url_param(url, "service");
     if (!service)
@@ -268,6 +272,25 @@ int64_t kz__table_time_read(kz__table_time *time, const kz_clock *clock, const c
     if (time->boot != boot)
         snprintf(time->boot, sizeof time->boot, "%s", boot);
     return now_ms;
+}
+
+#define BEHIND_MS 1000
+
+kz_status kz__table_clock_check(const char *name, int64_t clock_ms, int64_t high_ms, int64_t wall_ms, bool grants,
+                                int64_t *now_ms, kz_error *err)
+{
+    if (clock_ms > high_ms + STEP_BELIEVED_MS && clock_ms > wall_ms + STEP_BELIEVED_MS)
+        return kz__fail(err, KZ_UNAVAILABLE,
+                        "%s: its clock is more than a day ahead of the lease table's time and of this machine's clock: "
+                        "nothing is written until it was set right",
+                        name);
+    if (grants && clock_ms < high_ms - BEHIND_MS)
+        return kz__fail(err, KZ_UNAVAILABLE,
+                        "%s: its clock is %" PRId64 " ms behind what it has answered before: nothing is granted until "
+                        "it has caught up; set that machine's clock",
+                        name, high_ms - clock_ms);
+    *now_ms = clock_ms > high_ms ? clock_ms : high_ms;
+    return KZ_OK;
 }
 
 void kz__table_step_log(const kz_source_options *options, const char *where, int64_t step_ms)

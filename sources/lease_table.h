@@ -12,9 +12,10 @@ typedef struct kz__table_params {
     bool quarantine;               /* ?amnesia=quarantine: a store found empty grants nothing for a while */
     kz_layout layout;              /* for a service that does not exist yet */
     bool layout_given;             /* then an existing service must agree */
+    bool create;                   /* false with ?create=no: what is not there is an error, and not made */
 } kz__table_params;
 
-/* Reads lease, service and amnesia; any other parameter must be in `more` (NULL-terminated). */
+/* Reads lease, service, amnesia and create; any other parameter must be in `more` (NULL-terminated). */
 kz_status kz__table_params_read(const kz__url *url, const kz_source_options *options, const char *const *more,
                                 kz__table_params *params, kz_error *err);
 
@@ -68,6 +69,12 @@ void kz__boot_name(char name[static KZ__BOOT_NAME_SIZE]);
 /* The table's time now, from what was written last: max(wall, high, high + boot time since * (1 - 500 ppm)). `time`
  * becomes what is to be written with it. *step_ms is how far the wall clock was set since, 0 if it was not. */
 int64_t kz__table_time_read(kz__table_time *time, const kz_clock *clock, const char *boot, int64_t *step_ms);
+
+/* The time of a store with a clock of its own, which other machines write too: max(its clock, high_ms). `wall_ms` is
+ * our own clock, as a witness. KZ_UNAVAILABLE: it is more than a day ahead of high_ms and we know nothing of it, since
+ * time that was written never goes back; or, if this is for a grant, behind by more than a second. */
+kz_status kz__table_clock_check(const char *name, int64_t clock_ms, int64_t high_ms, int64_t wall_ms, bool grants,
+                                int64_t *now_ms, kz_error *err);
 
 /* Logs such a step. */
 void kz__table_step_log(const kz_source_options *options, const char *where, int64_t step_ms);

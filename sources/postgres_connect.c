@@ -76,8 +76,10 @@ static kz_status split_hosts(kz__pg_address *address, kz_error *err)
     size_t count = hosts > addresses ? hosts : addresses;
     count = count ? count : 1;
     if (count > KZ__PG_HOSTS_MAX || (addresses && hosts && addresses != hosts) || (ports > 1 && ports != count))
-        return kz__fail(err, KZ_INVALID, "source postgres: %zu hosts with %zu ports: give one port or as many, and at "
-                        "most %d hosts", count, ports, KZ__PG_HOSTS_MAX);
+        return kz__fail(err, KZ_INVALID,
+                        "source postgres: %zu hosts with %zu ports: give one port or as many, and at "
+                        "most %d hosts",
+                        count, ports, KZ__PG_HOSTS_MAX);
     for (size_t i = 1; ports == 1 && i < count; i++)
         if (address->hosts[0].port && !(address->hosts[i].port = strdup(address->hosts[0].port)))
             return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
@@ -101,8 +103,10 @@ static kz_status take_params(kz__pg_address *address, const kz__url *url, const 
         if (is_one_of(name, own))
             continue;
         if (is_one_of(name, fixed))
-            return kz__fail(err, KZ_INVALID, "source %s: %s cannot be given: leases are written, by a session of the "
-                            "primary's; leave it out", url->scheme, name);
+            return kz__fail(err, KZ_INVALID,
+                            "source %s: %s cannot be given: leases are written, by a session of the "
+                            "primary's; leave it out",
+                            url->scheme, name);
         if (!option(address, name))
             return kz__fail(err, KZ_INVALID, "source %s: parameter %s is not known, neither here nor to libpq",
                             url->scheme, name);
@@ -182,8 +186,9 @@ static const struct {
     {"08", KZ_UNAVAILABLE, ""},
     {"XX", KZ_STORE, ": see the server's log"},
     {"58", KZ_STORE, ": see the server's log"},
-    {"23", KZ_STORE, ": the lease table contradicts itself; nothing was written. Start with a new schema, and only when "
-                     "all leases have ended"},
+    {"23", KZ_STORE,
+     ": the lease table contradicts itself; nothing was written. Start with a new schema, and only when "
+     "all leases have ended"},
 };
 
 kz_status kz__pg_explain(const char *name, const char *state, const char *said, kz_error *err)
@@ -208,8 +213,8 @@ static kz_status refused(const PGconn *conn, const char *name, const char *where
     const char *said = strstr(line, "failed: ");
     said = said ? said + strlen("failed: ") : line;
     if (PQconnectionNeedsPassword(conn))
-        return kz__fail(err, KZ_STORE, "%s: the server at %s wants a password: give it in the URL or in ~/.pgpass", name,
-                        where);
+        return kz__fail(err, KZ_STORE, "%s: the server at %s wants a password: give it in the URL or in ~/.pgpass",
+                        name, where);
     return kz__fail(err, KZ_UNAVAILABLE, "%s: no connection to %s: %s", name, where, said);
 }
 
@@ -225,12 +230,9 @@ static PGconn *start(const kz__pg_address *address, size_t host)
             names[count] = o->keyword;
             values[count++] = o->val;
         }
-    const char *const more[][2] = {{"host", address->hosts[host].host},
-                                   {"hostaddr", address->hosts[host].address},
-                                   {"port", address->hosts[host].port},
-                                   {"target_session_attrs", "read-write"},
-                                   {"client_encoding", "UTF8"},
-                                   {"fallback_application_name", "kazahana"}};
+    const char *const more[][2] = {{"host", address->hosts[host].host}, {"hostaddr", address->hosts[host].address},
+                                   {"port", address->hosts[host].port}, {"target_session_attrs", "read-write"},
+                                   {"client_encoding", "UTF8"},         {"fallback_application_name", "kazahana"}};
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         names[count] = more[i][0];
         values[count++] = more[i][1];

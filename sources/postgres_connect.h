@@ -8,6 +8,9 @@
 
 #define KZ__PG_HOSTS_MAX 16
 
+/* What an administrator runs for a role that may not make the tables. The build installs it. */
+#define KZ__PG_SQL_FILE "share/kazahana/postgres.sql"
+
 /* libpq's parameters, without those of a host. */
 typedef struct kz__pg_address {
     PQconninfoOption *options;

@@ -11,8 +11,8 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -29,15 +29,15 @@ struct kz__pg {
     kz__pg_address address;
     const char *name;
     const char *const *texts;
-    size_t text_count;
     int64_t timeout_ms, deadline_ms;
-    bool unnamed; /* there is a pooler that loses prepared statements */
-    char prefix[24]; /* of statements' names. Drawn, since a pooler may show us those of others */
+    bool unnamed;      /* there is a pooler that loses prepared statements */
+    char prefix[24];   /* of statements' names. Drawn, since a pooler may show us those of others */
     uint64_t prepared; /* by number, on this connection */
     uint8_t *queue;    /* what was sent in this trip */
     size_t queued, queue_room;
     bool queue_failed;
-    char warning[KZ_MESSAGE_SIZE];
+    char warning[KZ_MESSAGE_SIZE], tag[32];
+    bool doomed; /* this session can do nothing for us any more */
 
     /* The watch closes the connection when it is idle. */
     pthread_mutex_t lock;
@@ -58,7 +58,7 @@ int64_t kz__pg_now_ms(void)
 }
 
 kz_status kz__pg_new(kz__pg **out, const kz__url *url, const char *const *own_params, const char *name,
-                     const char *const *texts, size_t text_count, int64_t timeout_ms, kz_error *err)
+                     const char *const *texts, int64_t timeout_ms, kz_error *err)
 {
     kz__pg *pg = calloc(1, sizeof *pg);
     if (!pg)
@@ -76,7 +76,6 @@ kz_status kz__pg_new(kz__pg **out, const kz__url *url, const char *const *own_pa
     pthread_condattr_destroy(&monotonic);
     pg->name = name;
     pg->texts = texts;
-    pg->text_count = text_count;
     pg->timeout_ms = timeout_ms < 0 || timeout_ms > TIMEOUT_MAX_MS ? TIMEOUT_MAX_MS
                      : timeout_ms < TIMEOUT_MIN_MS                 ? TIMEOUT_MIN_MS
                                                                    : timeout_ms;
@@ -92,7 +91,7 @@ void kz__pg_drop(kz__pg *pg)
     pg->conn = NULL;
     pg->prepared = 0;
     pg->queued = 0;
-    pg->queue_failed = false;
+    pg->queue_failed = pg->doomed = false;
 }
 
 /* Waits until the connection has not been used for a while, and closes it. Ends then: the next one starts another. */
@@ -163,9 +162,14 @@ static void take_notice(void *ctx, const PGresult *notice)
         snprintf(pg->warning, sizeof pg->warning, "%s", PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY));
 }
 
-const char *kz__pg_warning(kz__pg *pg)
+const char *kz__pg_warning(const kz__pg *pg)
 {
     return *pg->warning ? pg->warning : NULL;
+}
+
+const char *kz__pg_tag(const kz__pg *pg)
+{
+    return pg->tag;
 }
 
 int64_t kz__pg_left_ms(const kz__pg *pg)
@@ -174,22 +178,28 @@ int64_t kz__pg_left_ms(const kz__pg *pg)
     return left_ms > 0 ? left_ms : 0;
 }
 
-kz_status kz__pg_enter(kz__pg *pg, bool *fresh, kz_error *err)
+void kz__pg_enter(kz__pg *pg)
 {
     pthread_mutex_lock(&pg->lock);
     pg->busy = true;
     pthread_mutex_unlock(&pg->lock);
     pg->deadline_ms = kz__pg_now_ms() + pg->timeout_ms;
-    *fresh = !pg->conn;
-    if (pg->conn && PQstatus(pg->conn) == CONNECTION_OK)
+}
+
+bool kz__pg_is_open(const kz__pg *pg)
+{
+    return pg->conn && PQstatus(pg->conn) == CONNECTION_OK;
+}
+
+kz_status kz__pg_connected(kz__pg *pg, bool *fresh, kz_error *err)
+{
+    *fresh = !kz__pg_is_open(pg);
+    if (!*fresh)
         return KZ_OK;
-    *fresh = true;
     kz__pg_drop(pg);
     kz_status status = kz__pg_connect(&pg->address, pg->name, pg->deadline_ms, &pg->conn, err);
-    if (status) {
-        kz__pg_leave(pg);
+    if (status)
         return status;
-    }
     uint64_t drawn = 0;
     if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) != sizeof drawn)
         pg->unnamed = true;
@@ -197,7 +207,6 @@ kz_status kz__pg_enter(kz__pg *pg, bool *fresh, kz_error *err)
     PQsetNoticeReceiver(pg->conn, take_notice, pg);
     if (PQsetnonblocking(pg->conn, 1) || !PQenterPipelineMode(pg->conn)) {
         kz__pg_drop(pg);
-        kz__pg_leave(pg);
         return kz__fail(err, KZ_NO_MEMORY, "%s: no memory for a connection", pg->name);
     }
     return KZ_OK;
@@ -311,6 +320,7 @@ static bool take_result(kz__pg *pg, PGresult *result, size_t *at, PGresult **res
     }
     ++*at;
     bool done = kind == PGRES_TUPLES_OK || kind == PGRES_COMMAND_OK;
+    snprintf(pg->tag, sizeof pg->tag, "%s", done ? PQcmdStatus(result) : "");
     if (!done && what & PREPARE)
         pg->prepared &= ~(UINT64_C(1) << (what & ~PREPARE));
     if (done && *kept < room && !(what & PREPARE)) {
@@ -325,6 +335,7 @@ static bool take_result(kz__pg *pg, PGresult *result, size_t *at, PGresult **res
             *status = kz__fail(err, KZ_AGAIN, "%s: a prepared statement is not known there", pg->name);
         } else {
             *status = explain(pg, result, err);
+            pg->doomed = state && strcmp(state, "25006") == 0; /* it is a standby now: the hosts are tried anew */
         }
     }
     PQclear(result);
@@ -362,6 +373,8 @@ kz_status kz__pg_trip(kz__pg *pg, PGresult **results, size_t room, kz_error *err
     pg->queued = 0;
     if (status)
         kz__pg_clear(results, kept);
+    if (pg->doomed)
+        kz__pg_drop(pg);
     return status;
 }
 

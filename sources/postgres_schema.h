@@ -3,9 +3,6 @@
 #ifndef KZ_SOURCES_POSTGRES_SCHEMA_H
 #define KZ_SOURCES_POSTGRES_SCHEMA_H
 
-#define KZ__PG_VERSION  1
-#define KZ__PG_SQL_FILE "share/kazahana/postgres.sql"
-
 /* One statement a line. meta has one row, which every writer locks first. Rows that change with every lease are kept
  * apart on their pages, so that a new version finds room beside the old one. No two rows of `out` overlap: a second
  * wall behind the rules. */
@@ -15,7 +12,8 @@ static const char *const kz__pg_schema[] = {
     "CREATE TABLE IF NOT EXISTS :\"schema\".service (id int4 PRIMARY KEY, name text COLLATE \"C\" NOT NULL UNIQUE, "
     "epoch_ms int8 NOT NULL, reserved_bits int2 NOT NULL, time_bits int2 NOT NULL, node_bits int2 NOT NULL, "
     "seq_bits int2 NOT NULL, high_blocks boolean NOT NULL, max_throughput int8 NOT NULL, lease_ms int8 NOT NULL, "
-    "granted boolean NOT NULL, cursor int8 NOT NULL, heights int8 NOT NULL, aside text NOT NULL, place text NOT NULL) "
+    "granted boolean NOT NULL, cursor int8 NOT NULL, heights int8 NOT NULL, aside text NOT NULL, "
+    "settled_ms int8 NOT NULL) "
     "WITH (fillfactor = 10);",
     "CREATE TABLE IF NOT EXISTS :\"schema\".free (service int4 NOT NULL, lo int8 NOT NULL, hi int8 NOT NULL, "
     "PRIMARY KEY (service, hi));",

@@ -3,6 +3,7 @@
 #define KZ_SOURCES_POSTGRES_SOURCE_H
 
 #include "sources/far_table.h"
+#include "sources/postgres_connect.h"
 #include "sources/postgres_link.h"
 
 /* Statements, by number. In their texts @ stands for the schema. */
@@ -35,14 +36,15 @@ typedef enum kz__pg_statement {
 
 extern const char *const kz__pg_statements[KZ__PG_STATEMENTS];
 
+#define KZ__PG_VERSION    1 /* of the tables */
 #define KZ__PG_SCHEMA_MAX 63
 
 typedef struct kz__postgres {
     kz__far far;
     kz__pg *link;
-    char name[300];                          /* for messages */
-    char schema[KZ__PG_SCHEMA_MAX + 1];      /* as it is given */
-    char quoted[2 * KZ__PG_SCHEMA_MAX + 3];  /* as it stands in SQL */
+    char name[300];                         /* for messages */
+    char schema[KZ__PG_SCHEMA_MAX + 1];     /* as it is given */
+    char quoted[2 * KZ__PG_SCHEMA_MAX + 3]; /* as it stands in SQL */
     char *texts[KZ__PG_STATEMENTS];
     bool begun;   /* there is a transaction on the server */
     bool missing; /* a look found no tables */

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOCK_MS  "floor(extract(epoch FROM clock_timestamp()) * 1000)::int8"
-#define SERVICE   "(SELECT id FROM @.service WHERE name = $1)"
-#define HALF(of)  "(1::int8 << (" of ".node_bits + " of ".seq_bits - 1))"
-#define ROW(from) from "lo, " from "hi, " from "start_ms, " from "end_ms, " from "node, " from "node_bits, " from      \
-                       "seq_bits, " from "released, " from "asked, " from "request, " from "secret, " from "holder"
+#define CLOCK_MS "floor(extract(epoch FROM clock_timestamp()) * 1000)::int8"
+#define SERVICE  "(SELECT id FROM @.service WHERE name = $1)"
+#define HALF(of) "(1::int8 << (" of ".node_bits + " of ".seq_bits - 1))"
+#define ROW(from)                                                                                                      \
+    from "lo, " from "hi, " from "start_ms, " from "end_ms, " from "node, " from "node_bits, " from "seq_bits, " from  \
+         "released, " from "asked, " from "request, " from "secret, " from "holder"
 #define ENDED                                                                                                          \
     "FROM @.out WHERE service = " SERVICE " AND (end_ms, lo) > ($2::int8, $3::int8) AND end_ms <= coalesce($4::int8, " \
     "(SELECT greatest(high_ms, (SELECT " CLOCK_MS ")) FROM @.meta)) ORDER BY end_ms, lo LIMIT $5"
@@ -20,42 +21,48 @@ const char *const kz__pg_statements[KZ__PG_STATEMENTS] = {
     /* Whatever the default of this database is. */
     [KZ__PG_BEGIN] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
     /* For this transaction only, since a pooler may give the session to somebody else. The planner knows nothing of
-     * tables that have just grown, so it is told to use the indexes. */
+     * tables that have just grown, so it is told to use the indexes; what that makes of its costs must not start the
+     * compiler (a second). */
     [KZ__PG_SETTINGS] =
         "SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') = 'remote_apply' THEN "
         "'remote_apply' ELSE 'on' END, true), set_config('idle_in_transaction_session_timeout', '2s', true), "
         "set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true), "
-        "set_config('enable_bitmapscan', 'off', true)",
+        "set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)",
     [KZ__PG_LOCK] = "SELECT version, high_ms, generation, place FROM @.meta FOR UPDATE",
     [KZ__PG_META] = "SELECT version, high_ms, generation, place FROM @.meta",
     [KZ__PG_TIME] = "SELECT " CLOCK_MS ", system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), "
                     "(SELECT oid FROM pg_database WHERE datname = current_database()) FROM pg_control_system()",
-    [KZ__PG_SERVICE] = "SELECT epoch_ms, reserved_bits, time_bits, node_bits, seq_bits, high_blocks::int, "
-                       "max_throughput, lease_ms, granted::int, cursor, heights, aside, place FROM @.service WHERE "
-                       "name = $1",
+    [KZ__PG_SERVICE] =
+        "SELECT epoch_ms, reserved_bits, time_bits, node_bits, seq_bits, high_blocks::int, "
+        "max_throughput, lease_ms, granted::int, cursor, heights, aside, settled_ms FROM @.service WHERE "
+        "name = $1",
     [KZ__PG_ENDED] = "SELECT " ROW("") " " ENDED,
     /* Two ranges cover what may end where an ended row begins, and what follows. */
-    [KZ__PG_FREE_BESIDE] = "SELECT e.lo - 1, f.lo, f.hi FROM (SELECT service, lo, end_ms " ENDED ") e, LATERAL (SELECT "
-                           "lo, hi FROM @.free WHERE service = e.service AND hi >= e.lo ORDER BY hi LIMIT 2) f ORDER BY "
-                           "e.end_ms, e.lo, f.hi",
+    [KZ__PG_FREE_BESIDE] =
+        "SELECT e.lo - 1, f.lo, f.hi FROM (SELECT service, lo, end_ms " ENDED ") e, LATERAL (SELECT "
+        "lo, hi FROM @.free WHERE service = e.service AND hi >= e.lo ORDER BY hi LIMIT 2) f ORDER BY "
+        "e.end_ms, e.lo, f.hi",
     [KZ__PG_FREE_AT_CURSOR] =
-        "SELECT lo, hi FROM @.free WHERE service = " SERVICE " AND hi > (SELECT s.cursor + $2::int8 * " HALF("s") " FROM "
-        "@.service s WHERE name = $1) ORDER BY hi LIMIT $3",
+        "SELECT lo, hi FROM @.free WHERE service = " SERVICE
+        " AND hi > (SELECT s.cursor + $2::int8 * " HALF("s") " FROM "
+                                                             "@.service s WHERE name = $1) ORDER BY hi LIMIT $3",
     [KZ__PG_FREE] = "SELECT lo, hi FROM @.free WHERE service = " SERVICE " AND hi > $2::int8 ORDER BY hi LIMIT $3",
     [KZ__PG_REQUEST] = "SELECT " ROW("") " FROM @.out WHERE service = " SERVICE " AND request = $2::bytea",
     [KZ__PG_AT] = "SELECT " ROW("") " FROM @.out WHERE service = " SERVICE " AND lo = ANY ($2::int8[])",
 
     [KZ__PG_SERVICE_PUT] =
         "INSERT INTO @.service SELECT (SELECT coalesce(max(id), 0) + 1 FROM @.service), $1, $2::int8, $3::int2, "
-        "$4::int2, $5::int2, $6::int2, $7::boolean, $8::int8, $9::int8, $10::boolean, $11::int8, $12::int8, $13, $14 "
+        "$4::int2, $5::int2, $6::int2, $7::boolean, $8::int8, $9::int8, $10::boolean, $11::int8, $12::int8, $13, "
+        "$14::int8 "
         "ON CONFLICT (name) DO UPDATE SET epoch_ms = excluded.epoch_ms, reserved_bits = excluded.reserved_bits, "
         "time_bits = excluded.time_bits, node_bits = excluded.node_bits, seq_bits = excluded.seq_bits, "
         "high_blocks = excluded.high_blocks, max_throughput = excluded.max_throughput, lease_ms = excluded.lease_ms, "
         "granted = excluded.granted, cursor = excluded.cursor, heights = excluded.heights, aside = excluded.aside, "
-        "place = excluded.place",
+        "settled_ms = excluded.settled_ms",
     [KZ__PG_FREE_GONE] = "DELETE FROM @.free WHERE service = " SERVICE " AND hi = $2::int8",
-    [KZ__PG_FREE_PUT] = "INSERT INTO @.free VALUES (" SERVICE ", $2::int8, $3::int8) ON CONFLICT (service, hi) DO UPDATE "
-                        "SET lo = excluded.lo",
+    [KZ__PG_FREE_PUT] =
+        "INSERT INTO @.free VALUES (" SERVICE ", $2::int8, $3::int8) ON CONFLICT (service, hi) DO UPDATE "
+        "SET lo = excluded.lo",
     [KZ__PG_OUT_GONE] = "DELETE FROM @.out WHERE service = " SERVICE " AND lo = $2::int8",
     [KZ__PG_OUT_PUT] =
         "INSERT INTO @.out VALUES (" SERVICE ", $2::int8, $3::int8, $4::int8, $5::int8, $6::int8, $7::int2, $8::int2, "
@@ -67,12 +74,14 @@ const char *const kz__pg_statements[KZ__PG_STATEMENTS] = {
     [KZ__PG_COMMIT] = "COMMIT",
     [KZ__PG_ROLLBACK] = "ROLLBACK",
 
-    [KZ__PG_LIST] =
-        "SELECT s.name, o.holder, o.node, o.node_bits, o.seq_bits, o.start_ms, o.end_ms, coalesce(t.start_ms, "
-        "o.end_ms), coalesce(t.end_ms, o.end_ms) FROM @.service s JOIN @.out o ON o.service = s.id AND o.lo < " HALF("s")
-        " LEFT JOIN @.out t ON t.service = s.id AND t.lo = o.lo + " HALF("s") " AND t.secret = o.secret AND NOT "
-        "t.released AND t.end_ms > $1::int8 WHERE NOT o.released AND o.end_ms > $1::int8 AND (s.name > $2 OR (s.name = "
-        "$2 AND o.node >= $3::int8)) ORDER BY s.name, o.node LIMIT $4",
+    [KZ__PG_LIST] = "SELECT s.name, o.holder, o.node, o.node_bits, o.seq_bits, o.start_ms, o.end_ms, "
+                    "coalesce(t.start_ms, "
+                    "o.end_ms), coalesce(t.end_ms, o.end_ms) FROM @.service s JOIN @.out o ON o.service = s.id AND "
+                    "o.lo < " HALF("s") " LEFT JOIN @.out t ON t.service = s.id AND t.lo = o.lo + " HALF(
+                        "s") " AND t.secret = o.secret AND NOT "
+                             "t.released AND t.end_ms > $1::int8 WHERE NOT o.released AND o.end_ms > $1::int8 AND "
+                             "(s.name > $2 OR (s.name = "
+                             "$2 AND o.node >= $3::int8)) ORDER BY s.name, o.node LIMIT $4",
     /* What can be granted now: what is free, and rows that have ended and were not swept yet. */
     [KZ__PG_COUNT] =
         "SELECT lo, hi, 0 FROM @.free WHERE service = " SERVICE " UNION ALL SELECT lo, hi, CASE WHEN end_ms > $2::int8 "

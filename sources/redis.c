@@ -29,7 +29,7 @@ static kz_status read_url(kz__redis *source, const char *text, const kz_source_o
     static const char *const more[] = {"prefix", "cacert", "insecure", NULL};
     kz__url url;
     kz__redis_address address;
-    kz_status status = kz__redis_url_parse(text, &url, err);
+    kz_status status = kz__url_parse_secret(text, &url, err);
     if (!status)
         status = kz__table_params_read(&url, options, more, &source->params, err);
     if (!status)

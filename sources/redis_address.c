@@ -56,26 +56,6 @@ static bool read_number(const char *text, size_t size, unsigned max, unsigned *n
 
 /* What is wrong with a URL is told with the URL, which must not show a password: so the cases that could are told
  * first, without it. */
-kz_status kz__redis_url_parse(const char *text, kz__url *url, kz_error *err)
-{
-    const char *query = strchr(text, '?'), *login = strchr(text, '@');
-    if (!login)
-        return kz__url_parse(text, url, err);
-    int scheme = (int)strcspn(text, ":");
-    if (query && query < login)
-        return kz__fail(err, KZ_INVALID,
-                        "source %.*s: an @ behind the first ?: write ? in a password as %%3F, and @ in "
-                        "a parameter as %%40",
-                        scheme, text);
-    kz_status status = kz__url_parse(text, url, NULL);
-    if (status)
-        return kz__fail(err, status,
-                        "source %.*s: too long, or what follows the ? is not name=value&name=value with "
-                        "%% written as %%25",
-                        scheme, text);
-    return KZ_OK;
-}
-
 kz_status kz__redis_prefix_read(const kz__url *url, char prefix[static KZ__REDIS_PREFIX_MAX + 1], kz_error *err)
 {
     const char *given = kz__url_param(url, "prefix");

@@ -20,9 +20,6 @@ typedef struct kz__redis_address {
 
 #define KZ__REDIS_PREFIX_MAX 64
 
-/* Like kz__url_parse, with messages that cannot show a password. */
-kz_status kz__redis_url_parse(const char *text, kz__url *url, kz_error *err);
-
 /* ?prefix=, or nothing. */
 kz_status kz__redis_prefix_read(const kz__url *url, char prefix[static KZ__REDIS_PREFIX_MAX + 1], kz_error *err);
 

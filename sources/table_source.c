@@ -120,6 +120,9 @@ static kz_status change(kz__table_source *s, const kz__table_ask *ask, work_fn w
 /* A service that was not there gets the opener's settings. */
 static kz_status make_service(kz__table_source *s, kz__transaction *t, const char *name, kz_error *err)
 {
+    if (!s->params.create)
+        return kz__fail(err, KZ_NOT_FOUND, "%s: there is no service %s, and create=no says not to make one", s->name,
+                        name);
     kz_status status = kz__service_init(&t->service, name, &s->params.layout, s->params.lease_ms, err);
     if (status)
         return status;

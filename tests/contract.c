@@ -492,7 +492,8 @@ static void the_list_and_the_health_show_what_is_out(void **state)
 {
     (void)state;
     table *t = table_of("41-4-8@2026-01-01");
-    void *source = open_with(t, "?lease=2s");
+    /* A clock that nobody holds must not end the leases before they were looked at. */
+    void *source = open_with(t, t->kind->injected_clock ? "?lease=2s" : "?lease=10min");
     kz_source_health health;
     assert_ok(t->kind->ops->health(source, t->service, &health, &t->err));
     assert_int_equal(health.nodes_free, 8);
@@ -509,7 +510,7 @@ static void the_list_and_the_health_show_what_is_out(void **state)
     assert_ok(t->kind->ops->health(source, t->service, &health, &t->err));
     assert_int_equal(health.leases_out, 2);
     assert_in_range(health.nodes_free, 5, 6);
-    assert_int_equal(health.lease_ms, 2000);
+    assert_int_equal(health.lease_ms, t->kind->injected_clock ? 2000 : LEASE);
     assert_int_equal(health.layout.node_bits, 4);
     if (t->kind->injected_clock) {
         pass(2001);

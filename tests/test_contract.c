@@ -1,5 +1,6 @@
 /* The suite for lease tables, over each kind that there is. Add yours to the list. */
 #include "contract.h"
+#include "postgres_server.h"
 #include "redis_server.h"
 #include "sources/all.h"
 
@@ -68,6 +69,30 @@ static void tear_down_redis(const char *url)
 }
 #endif
 
+#ifdef KZ_HAVE_POSTGRES
+static postgres_server postgres;
+
+/* One server for all of them; what a test made goes with it. Its time is PostgreSQL's own: what needs an injected clock
+ * is held by tests/test_part.c, where the rules run over a part of a table. */
+static bool set_up_postgres(char url[256], const char **why)
+{
+    *why = postgres_server_missing();
+    if (*why)
+        return false;
+    if (!postgres.pid)
+        postgres_server_start(&postgres, NULL);
+    snprintf(url, 256, "%s", postgres.url);
+    return true;
+}
+
+static void tear_down_postgres(const char *url)
+{
+    (void)url;
+    postgres_server_sql(&postgres, "SET client_min_messages = warning; DROP SCHEMA IF EXISTS kazahana CASCADE", NULL,
+                        0);
+}
+#endif
+
 int main(void)
 {
     static const contract_kind kinds[] = {
@@ -75,6 +100,9 @@ int main(void)
         {"sqlite", &kz__source_sqlite, set_up_sqlite, tear_down_sqlite, true},
 #ifdef KZ_HAVE_REDIS
         {"redis", &kz__source_redis, set_up_redis, tear_down_redis, false},
+#endif
+#ifdef KZ_HAVE_POSTGRES
+        {"postgres", &kz__source_postgres, set_up_postgres, tear_down_postgres, false},
 #endif
     };
     size_t count = sizeof kinds / sizeof kinds[0];
@@ -84,5 +112,8 @@ int main(void)
     for (size_t i = 1; i < count; i++)
         if (kinds[i].injected_clock)
             failed += contract_compare(&kinds[0], &kinds[i]);
+#ifdef KZ_HAVE_POSTGRES
+    postgres_server_remove(&postgres);
+#endif
     return failed != 0;
 }
