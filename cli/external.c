@@ -10,17 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What makes the two commands different. */
+/* What makes the two commands different, and what was asked for. */
 struct direction {
-    enum id_format read_as;
     bool to_external;
+    const char *type; /* NULL: none */
+    const char *layout_text;
+    kz_layout layout; /* of the IDs that a type may stand for */
 };
 
 static bool read_text(const struct direction *direction, const kz_external_keys *keys, const char *text, kz_id *id,
                       kz_error *err)
 {
+    if (direction->type && !direction->to_external)
+        return kz_external_decode_typed(keys, direction->type, text, &direction->layout, 0, id, err) == KZ_OK;
     struct idtext read;
-    if (idtext_read(text, direction->read_as, keys, &read, err) != KZ_OK)
+    if (idtext_read(text, direction->to_external ? FORMAT_DETECT : FORMAT_EXTERNAL, keys, &read, err) != KZ_OK)
         return false;
     if (read.is_uuid) {
         *err = (kz_error){.status = KZ_UNSUPPORTED, .message = "a UUID has no external form: only 64-bit IDs have one"};
@@ -32,12 +36,14 @@ static bool read_text(const struct direction *direction, const kz_external_keys 
 
 static void print(const struct direction *direction, const kz_external_keys *keys, struct output *out, kz_id id)
 {
-    char *at = output_room(out, KZ_TEXT_SIZE + 1);
+    char *at = output_room(out, KZ_EXTERNAL_TYPED_SIZE + 1);
     size_t length = KZ_EXTERNAL_SIZE - 1;
-    if (direction->to_external)
-        kz_external_encode(keys, id, at);
-    else
+    if (!direction->to_external)
         length = kz_text(id, KZ_DECIMAL, at);
+    else if (!direction->type)
+        kz_external_encode(keys, id, at);
+    else if (kz_external_encode_typed(keys, direction->type, id, at, NULL) == KZ_OK)
+        length = strlen(at);
     at[length] = '\n';
     output_took(out, length + 1);
 }
@@ -75,18 +81,37 @@ static int convert_lines(const struct direction *direction, const kz_external_ke
     return found < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int convert(const struct command *command, const struct direction *direction, int argc, char **argv)
+/* Is it a type, and a layout? */
+static void check_type(const struct command *command, struct direction *direction)
 {
-    static const struct arg_option options[] = {{"key-file", 0, true}, {0}};
+    kz_error err;
+    char text[KZ_EXTERNAL_TYPED_SIZE];
+    if (direction->type && kz_external_encode_typed(NULL, direction->type, 0, text, &err) != KZ_OK)
+        report_usage(command, "--type: %s", err.message);
+    if (direction->layout_text && !direction->type)
+        report_usage(command, "--layout goes with --type");
+    const char *layout = direction->layout_text ? direction->layout_text : "kazahana";
+    if (kz_layout_parse(layout, &direction->layout, &err) != KZ_OK)
+        report_usage(command, "--layout: %s", err.message);
+}
+
+static int convert(const struct command *command, struct direction *direction, int argc, char **argv)
+{
+    /* Only reading back needs the layout. */
+    static const struct arg_option options[] = {{"key-file", 0, true}, {"type", 0, true}, {0}};
+    static const struct arg_option internal_options[] = {
+        {"key-file", 0, true}, {"type", 0, true}, {"layout", 0, true}, {0}};
     const char *key_file = NULL;
+    const char **const values[] = {&key_file, &direction->type, &direction->layout_text};
     kz_external_keys *keys = NULL;
     kz_error err;
     struct args args;
-    args_begin(&args, command, options, argc, argv);
+    args_begin(&args, command, direction->to_external ? options : internal_options, argc, argv);
     if (!direction->to_external)
         args.hyphen_operand_length = KZ_EXTERNAL_SIZE - 1;
-    while (args_next(&args) >= 0)
-        key_file = args.value;
+    for (int option; (option = args_next(&args)) >= 0;)
+        *values[option] = args.value;
+    check_type(command, direction);
     bool from_stdin = args.operand_count == 0 || (args.operand_count == 1 && strcmp(args.operands[0], "-") == 0);
     if (args.operand_count == 0 && isatty(STDIN_FILENO))
         report_usage(command, direction->to_external ? "no ID given" : "no text given");
@@ -103,16 +128,16 @@ static int convert(const struct command *command, const struct direction *direct
 
 static int run_external(const struct command *command, int argc, char **argv)
 {
-    return convert(command, &(struct direction){FORMAT_DETECT, true}, argc, argv);
+    return convert(command, &(struct direction){.to_external = true}, argc, argv);
 }
 
 static int run_internal(const struct command *command, int argc, char **argv)
 {
-    return convert(command, &(struct direction){FORMAT_EXTERNAL, false}, argc, argv);
+    return convert(command, &(struct direction){0}, argc, argv);
 }
 
 static const char external_help[] =
-    "Usage: kazahana external [ID]... [--key-file F]\n"
+    "Usage: kazahana external [ID]... [--key-file F] [--type T]\n"
     "\n"
     "Turns IDs into 11 characters that show neither order nor time, for URLs. kazahana internal turns them back.\n"
     "Without an ID, or with -, reads one a line from standard input. IDs are read as kazahana decode reads them.\n"
@@ -121,24 +146,31 @@ static const char external_help[] =
     "or\n"
     "                     more. The first key encodes, all decode. Without it a public mixer is used, which hides the\n"
     "                     order from the eye but not from somebody who knows it\n"
+    "      --type T       writes T_ in front: 1 to 16 of a-z and 0-9, beginning with a letter. With a key the type is "
+    "a\n"
+    "                     part of it: what was written as user_ cannot be read as order_\n"
     "\n"
     "Examples:\n"
     "  kazahana external 115601729128497151\n"
     "  echo \"1 xtea $(openssl rand -hex 32)\" > keys && chmod 600 keys\n"
-    "  kazahana external --key-file keys 115601729128497151\n"
+    "  kazahana external --key-file keys --type user 115601729128497151\n"
     "  kazahana next -n 1000 --from static:7 | kazahana external --key-file keys\n";
 
 static const char internal_help[] =
-    "Usage: kazahana internal [TEXT]... [--key-file F]\n"
+    "Usage: kazahana internal [TEXT]... [--key-file F] [--type T [--layout L]]\n"
     "\n"
     "Turns external IDs back into decimal ones. Without a text, or with -, reads one a line from standard input.\n"
     "Texts may begin with a hyphen.\n"
     "\n"
     "      --key-file F   the keys (see kazahana external --help); every key in it decodes\n"
+    "      --type T       the texts must begin with T_. With a key, a text that was made for another type is found out "
+    "by\n"
+    "                     what it turns into: no ID of the layout, or one of the future\n"
+    "      --layout L     the layout of the IDs (default kazahana)\n"
     "\n"
     "Examples:\n"
     "  kazahana internal PAKqR3WCkr0\n"
-    "  kazahana internal --key-file keys < texts > ids\n";
+    "  kazahana internal --key-file keys --type user < texts > ids\n";
 
 const struct command external_command = {"external", "turn IDs into texts that hide order and time", external_help,
                                          run_external};

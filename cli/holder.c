@@ -1,107 +1,22 @@
 /* Who holds a lease: a JSON object of texts, written by whoever took it, so nothing about it is taken on trust. */
 #include "cli/holder.h"
 
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* A text of at most KZ_HOLDER_SIZE bytes decodes to no more than that. */
-struct pair {
-    char name[KZ_HOLDER_SIZE], value[KZ_HOLDER_SIZE];
-};
-
-static const char *skip_blanks(const char *at)
+/* NULL: not an object of texts. */
+static json_t *read_object(const char *holder)
 {
-    return at + strspn(at, " \t\r\n");
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The four digits of a \u, as UTF-8. Half of a pair, and zero, become U+FFFD: such texts need not survive. */
-static const char *read_unicode(const char *at, char **to)
-{
-    unsigned code = 0;
-    for (int i = 0; i < 4; i++, at++) {
-        int digit = hex_digit(*at);
-        if (digit < 0)
-            return NULL;
-        code = code << 4 | (unsigned)digit;
-    }
-    if (!code || (code >= 0xd800 && code <= 0xdfff))
-        code = 0xfffd;
-    if (code < 0x80) {
-        *(*to)++ = (char)code;
-    } else if (code < 0x800) {
-        *(*to)++ = (char)(0xc0 | code >> 6);
-        *(*to)++ = (char)(0x80 | (code & 0x3f));
-    } else {
-        *(*to)++ = (char)(0xe0 | code >> 12);
-        *(*to)++ = (char)(0x80 | (code >> 6 & 0x3f));
-        *(*to)++ = (char)(0x80 | (code & 0x3f));
-    }
-    return at;
-}
-
-/* A JSON string from its opening quote on; what follows it, or NULL. */
-static const char *read_string(const char *at, char text[static KZ_HOLDER_SIZE])
-{
-    static const char escapes[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-    char *to = text;
-    if (*at++ != '"')
-        return NULL;
-    while (*at != '"') {
-        if (!*at)
-            return NULL;
-        if (*at != '\\') {
-            *to++ = *at++;
-            continue;
-        }
-        at++;
-        const char *escape = *at ? strchr(escapes, *at) : NULL;
-        if (escape) {
-            *to++ = meanings[escape - escapes];
-            at++;
-        } else if (*at != 'u' || !(at = read_unicode(at + 1, &to))) {
-            return NULL;
-        }
-    }
-    *to = '\0';
-    return at + 1;
-}
-
-/* The next pair of the object, from its brace or the comma before it on; what follows it, or NULL. */
-static const char *read_pair(const char *at, struct pair *pair)
-{
-    at = read_string(skip_blanks(at + 1), pair->name);
-    if (!at || *(at = skip_blanks(at)) != ':')
-        return NULL;
-    at = read_string(skip_blanks(at + 1), pair->value);
-    return at ? skip_blanks(at) : NULL;
-}
-
-/* An object of texts and nothing behind it. */
-static bool is_object(const char *holder)
-{
-    struct pair pair;
-    if (strlen(holder) >= KZ_HOLDER_SIZE || *holder != '{')
-        return false;
-    if (*skip_blanks(holder + 1) == '}')
-        return !*skip_blanks(skip_blanks(holder + 1) + 1);
-    const char *at = holder;
-    do
-        at = read_pair(at, &pair);
-    while (at && *at == ',');
-    return at && *at == '}' && !*skip_blanks(at + 1);
-}
-
-static bool is_empty(const char *holder)
-{
-    return *skip_blanks(holder + 1) == '}';
+    const char *name;
+    json_t *value, *object = json_loads(holder, JSON_REJECT_DUPLICATES, NULL);
+    bool texts = json_is_object(object);
+    json_object_foreach(object, name, value) texts = texts && json_is_string(value);
+    if (texts)
+        return object;
+    json_decref(object);
+    return NULL;
 }
 
 /* What could command a terminal becomes question marks: the controls of one byte, and those that UTF-8 has in two. */
@@ -117,20 +32,21 @@ static void clean(char *text)
 
 void holder_text(const char *holder, char text[static HOLDER_TEXT_SIZE])
 {
-    struct pair pair;
+    json_t *value, *object = read_object(holder);
+    const char *name;
     size_t used = 0;
     text[0] = '\0';
-    if (!is_object(holder)) {
-        snprintf(text, HOLDER_TEXT_SIZE, "%s", holder);
-    } else if (!is_empty(holder)) {
-        const char *at = holder;
-        do {
-            at = read_pair(at, &pair);
-            int length =
-                snprintf(text + used, HOLDER_TEXT_SIZE - used, "%s%s=%s", used ? " " : "", pair.name, pair.value);
-            used += length > 0 ? (size_t)length : 0;
-        } while (*at == ',' && used < HOLDER_TEXT_SIZE);
+    json_object_foreach(object, name, value)
+    {
+        int length =
+            snprintf(text + used, HOLDER_TEXT_SIZE - used, "%s%s=%s", used ? " " : "", name, json_string_value(value));
+        used += length > 0 ? (size_t)length : 0;
+        if (used >= HOLDER_TEXT_SIZE)
+            break;
     }
+    if (!object)
+        snprintf(text, HOLDER_TEXT_SIZE, "%s", holder);
+    json_decref(object);
     clean(text);
     if (!*text)
         strcpy(text, "-");
@@ -138,22 +54,14 @@ void holder_text(const char *holder, char text[static HOLDER_TEXT_SIZE])
 
 void holder_json(struct output *out, const char *holder)
 {
-    struct pair pair;
-    if (!is_object(holder)) {
+    json_t *object = read_object(holder);
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    if (text)
+        output_text(out, text);
+    else
         output_json(out, holder);
-        return;
-    }
-    const char *at = holder;
-    output_text(out, "{");
-    while (!is_empty(holder) && (*at == '{' || *at == ',')) {
-        bool first = at == holder;
-        at = read_pair(at, &pair);
-        output_text(out, first ? "" : ",");
-        output_json(out, pair.name);
-        output_text(out, ":");
-        output_json(out, pair.value);
-    }
-    output_text(out, "}");
+    free(text);
+    json_decref(object);
 }
 
 size_t holder_width(const char *text)

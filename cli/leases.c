@@ -39,24 +39,33 @@ static void second_text(int64_t unix_ms, char text[static KZ_TIME_TEXT_SIZE])
         strcpy(dot, "Z");
 }
 
+/* Unix ms; null: not known, or never. */
+static void print_json_time(struct output *out, const char *name, int64_t unix_ms)
+{
+    if (unix_ms == INT64_MAX)
+        output_format(out, ",\"%s\":null", name);
+    else
+        output_format(out, ",\"%s\":%" PRId64, name, unix_ms);
+}
+
+/* The names are those of GET /leases; left_ms is by the table's clock. */
 static void print_json_row(struct output *out, const kz_lease_info *row, int64_t source_ms)
 {
-    char since[KZ_TIME_TEXT_SIZE], until[KZ_TIME_TEXT_SIZE], twin[KZ_TIME_TEXT_SIZE];
-    kz_time_text(row->created_ms, since);
-    kz_time_text(row->expired_ms, until);
     output_text(out, "{\"service\":");
     output_json(out, row->service);
-    output_format(out, ",\"node\":%" PRIu32 ",\"holder\":", row->id);
-    holder_json(out, row->holder);
-    if (row->created_ms)
-        output_format(out, ",\"since\":\"%s\"", since);
+    output_format(out, ",\"id\":%" PRIu32, row->id);
+    if (row->kind == KZ_LINE_RESERVED)
+        output_format(out, ",\"kind\":\"reserved\",\"nodes\":%" PRIu32, row->nodes);
+    if (row->node_bits)
+        output_format(out, ",\"bitId\":%u,\"bitSeq\":%u", row->node_bits, row->seq_bits);
+    print_json_time(out, "created", row->created_ms ? row->created_ms : INT64_MAX);
+    print_json_time(out, "expired", row->expired_ms);
+    print_json_time(out, "fallbackCreated", row->fallback_created_ms);
+    print_json_time(out, "fallbackExpired", row->fallback_expired_ms);
     if (row->expired_ms != INT64_MAX)
-        output_format(out, ",\"until\":\"%s\",\"left_ms\":%" PRId64, until,
-                      row->expired_ms > source_ms ? row->expired_ms - source_ms : 0);
-    if (row->fallback_expired_ms > row->expired_ms) {
-        kz_time_text(row->fallback_expired_ms, twin);
-        output_format(out, ",\"twin_until\":\"%s\"", twin);
-    }
+        output_format(out, ",\"left_ms\":%" PRId64, row->expired_ms > source_ms ? row->expired_ms - source_ms : 0);
+    output_text(out, ",\"meta\":");
+    holder_json(out, row->holder);
     output_text(out, "}\n");
 }
 

@@ -41,7 +41,8 @@ _kazahana_options()
             '--seq-start --clock'
         ;;
     decode) echo '--layout --format --key-file --json' ;;
-    external | internal) echo '--key-file' ;;
+    external) echo '--key-file --type' ;;
+    internal) echo '--key-file --type --layout' ;;
     range) echo '--since --until --layout --json' ;;
     layout) echo '--json' ;;
     mono) echo '--count --last' ;;

@@ -15,7 +15,7 @@ static kz__decision mint(kz__run run)
 static kz__decision wait_until(int64_t until_ms, int64_t now_ms, int64_t budget_ms)
 {
     if (budget_ms == 0)
-        return refuse(KZ_AGAIN);
+        return (kz__decision){.verdict = KZ__REFUSE, .status = KZ_AGAIN, .until_ms = until_ms};
     if (budget_ms > 0 && until_ms - now_ms > budget_ms)
         return refuse(KZ_TIMEOUT);
     return (kz__decision){.verdict = KZ__WAIT, .until_ms = until_ms};

@@ -34,7 +34,7 @@ typedef enum kz__verdict {
 typedef struct kz__decision {
     kz__verdict verdict;
     kz__run run;         /* KZ__MINT */
-    int64_t until_ms;    /* KZ__WAIT: nothing can change before the clock reads this */
+    int64_t until_ms;    /* KZ__WAIT, and KZ__REFUSE with KZ_AGAIN: nothing can change before the clock reads this */
     bool exhausted;      /* the slots of this millisecond are used up */
     kz_status status;    /* KZ__REFUSE */
     int64_t backward_ms; /* KZ__REFUSE with KZ_CLOCK_BACKWARD */

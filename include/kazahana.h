@@ -40,11 +40,18 @@ extern "C" {
 #define KZ_AT_LEAST(n) static n
 #endif
 
-#if defined(__GNUC__)
-#define KZ_API        __attribute__((visibility("default")))
-#define KZ_MUST_CHECK __attribute__((warn_unused_result))
+/* Who compiles the library into something else defines KZ_API as nothing, to keep its names hidden. */
+#ifndef KZ_API
+#ifdef __GNUC__
+#define KZ_API __attribute__((visibility("default")))
 #else
 #define KZ_API
+#endif
+#endif
+
+#ifdef __GNUC__
+#define KZ_MUST_CHECK __attribute__((warn_unused_result))
+#else
 #define KZ_MUST_CHECK
 #endif
 
@@ -107,6 +114,7 @@ typedef struct kz_error {
     kz_status cause;     /* KZ_LEASE_ACQUISITION: what the last attempt to get a lease failed with; else KZ_OK */
     int64_t backward_ms; /* KZ_CLOCK_BACKWARD: by how much the clock is behind the last ID; else 0 */
     int64_t limit_ms;    /* KZ_CLOCK_BACKWARD: what would have been waited for, negative for no limit; else 0 */
+    int64_t retry_us; /* KZ_AGAIN, KZ_LEASE_ACQUISITION: after so many microseconds it is worth asking again; else 0 */
     char message[KZ_MESSAGE_SIZE];
 } kz_error;
 
@@ -196,7 +204,8 @@ KZ_API KZ_MUST_CHECK kz_status kz_open(kz_generator **gen, const char *url, cons
 KZ_API KZ_MUST_CHECK kz_status kz_next(kz_generator *gen, kz_id *id);
 
 /* The same, but never sleeps: KZ_AGAIN where kz_next would, also while a forked child waits for its first lease. For
- * event loops: set a timer and ask again. KZ_LEASE_ACQUISITION also means to ask again, a good deal later. */
+ * event loops: set a timer and ask again. KZ_LEASE_ACQUISITION also means to ask again, a good deal later. kz_mint with
+ * a timeout of 0 is the same call with a kz_error, whose retry_us says how much later. */
 KZ_API KZ_MUST_CHECK kz_status kz_try_next(kz_generator *gen, kz_id *id);
 
 /* `count` IDs in increasing order, larger than all before; other threads' IDs may lie between them. timeout_ms bounds
@@ -443,6 +452,20 @@ KZ_API void kz_external_encode(const kz_external_keys *keys, kz_id id, char text
 /* KZ_INVALID: not 11 characters of the base64url alphabet. KZ_UNKNOWN_KEY: made with a key that is not loaded. */
 KZ_API KZ_MUST_CHECK kz_status kz_external_decode(const kz_external_keys *keys, const char *text, kz_id *id,
                                                   kz_error *err);
+
+#define KZ_EXTERNAL_TYPED_SIZE (16 + 1 + KZ_EXTERNAL_SIZE)
+
+/* With a type in front: `user_` and 11 characters. With keys the type is part of the key, so that the characters of one
+ * type mean nothing under another. Without keys the type is only written there. A type is 1 to 16 of a-z and 0-9 and
+ * begins with a letter. KZ_INVALID: `type` is none. */
+KZ_API KZ_MUST_CHECK kz_status kz_external_encode_typed(const kz_external_keys *keys, const char *type, kz_id id,
+                                                        char text[KZ_AT_LEAST(KZ_EXTERNAL_TYPED_SIZE)], kz_error *err);
+/* KZ_INVALID: the text has another type or none, is malformed, or (with keys) what comes out is no ID: it has bits
+ * above `layout` or a time after `latest_unix_ms`. That is how a text with a changed type is found out, but for about
+ * 1 in 100. `layout` NULL: kazahana. `latest_unix_ms` 0: a day after this machine's clock. KZ_UNKNOWN_KEY as above. */
+KZ_API KZ_MUST_CHECK kz_status kz_external_decode_typed(const kz_external_keys *keys, const char *type,
+                                                        const char *text, const kz_layout *layout,
+                                                        int64_t latest_unix_ms, kz_id *id, kz_error *err);
 
 /* ---------------------------------------------------------------------------------------------------------------------
  * 8. Strictly increasing nanoseconds, and UUIDs of them

@@ -1,18 +1,16 @@
 /* External IDs: keys, and IDs to texts that hide order and time, and back. */
 #include "core/cipher.h"
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/text.h"
+#include "lib/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <openssl/core_names.h>
-#include <openssl/crypto.h>
-#include <openssl/kdf.h>
-#include <openssl/params.h>
 
 enum {
     KEYS = 4, /* as many as two bits can number */
@@ -20,7 +18,11 @@ enum {
     SECRET_MIN = 16,
     SECRET_MAX = 1024,
     FILE_MAX = 64 * 1024,
+    TYPE_MAX = KZ_EXTERNAL_TYPED_SIZE - KZ_EXTERNAL_SIZE - 1,
 };
+
+/* How far ahead of this machine's clock an ID's time may be: the clocks of sources differ. */
+#define AHEAD_MS (INT64_C(24) * 3600 * 1000)
 
 typedef enum cipher { NOT_LOADED = 0, XTEA, SPECK } cipher;
 
@@ -28,6 +30,7 @@ static const char *const cipher_names[] = {[XTEA] = "xtea", [SPECK] = "speck"};
 
 typedef struct key {
     cipher algorithm;
+    uint8_t secret[KZ__SHA256_SIZE]; /* what HKDF extracted from it: the keys of types are made of this */
     union {
         kz__xtea xtea;
         kz__speck speck;
@@ -93,40 +96,19 @@ static cipher cipher_named(span word)
     return NOT_LOADED;
 }
 
-/* The 16 bytes of key that belong to a secret: HKDF-SHA256 without salt. */
-static kz_status derive(cipher algorithm, uint8_t *secret, size_t secret_length, uint8_t derived[static KEY_BYTES],
-                        kz_error *err)
-{
-    char info[32] = "kazahana external ";
-    strcat(info, cipher_names[algorithm]);
-    char digest[] = "SHA256";
-    OSSL_PARAM params[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, secret, secret_length),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info, strlen(info)),
-        OSSL_PARAM_construct_end(),
-    };
-    EVP_KDF *kdf = EVP_KDF_fetch(NULL, OSSL_KDF_NAME_HKDF, NULL);
-    EVP_KDF_CTX *ctx = kdf ? EVP_KDF_CTX_new(kdf) : NULL;
-    bool done = ctx && EVP_KDF_derive(ctx, derived, KEY_BYTES, params) == 1;
-    EVP_KDF_CTX_free(ctx);
-    EVP_KDF_free(kdf);
-    return done ? KZ_OK : kz__fail(err, KZ_SYSTEM, "libcrypto does not give HKDF-SHA256");
-}
-
-static kz_status make_key(key *made, cipher algorithm, uint8_t *secret, size_t secret_length, kz_error *err)
+/* Makes the cipher of a key whose algorithm and secret are there, for one type of ID or, with NULL, for IDs of none. */
+static void expand(key *k, const char *type)
 {
     uint8_t derived[KEY_BYTES];
-    kz_status status = derive(algorithm, secret, secret_length, derived, err);
-    if (status == KZ_OK) {
-        if (algorithm == XTEA)
-            kz__xtea_expand(&made->xtea, derived);
-        else
-            kz__speck_expand(&made->speck, derived);
-        made->algorithm = algorithm;
-    }
-    OPENSSL_cleanse(derived, sizeof derived);
-    return status;
+    char info[KZ__HKDF_INFO_MAX];
+    snprintf(info, sizeof info, "kazahana external %s%s%s", cipher_names[k->algorithm], type ? " " : "",
+             type ? type : "");
+    kz__hkdf_expand(k->secret, info, derived, sizeof derived);
+    if (k->algorithm == XTEA)
+        kz__xtea_expand(&k->xtea, derived);
+    else
+        kz__speck_expand(&k->speck, derived);
+    explicit_bzero(derived, sizeof derived);
 }
 
 static kz_status read_secret(span word, place at, uint8_t secret[static SECRET_MAX], kz_error *err)
@@ -165,9 +147,12 @@ static kz_status read_key(kz_external_keys *keys, span line, place at, unsigned 
         return fail_line(err, at, "a line above has the same key number");
     uint8_t secret[SECRET_MAX];
     kz_status status = read_secret(hex, at, secret, err);
-    if (status == KZ_OK)
-        status = make_key(slot, algorithm, secret, hex.length / 2, err);
-    OPENSSL_cleanse(secret, sizeof secret);
+    if (status == KZ_OK) {
+        slot->algorithm = algorithm;
+        kz__hkdf_extract(secret, hex.length / 2, slot->secret);
+        expand(slot, NULL);
+    }
+    explicit_bzero(secret, sizeof secret);
     return status;
 }
 
@@ -252,7 +237,7 @@ kz_status kz_external_keys_load(kz_external_keys **keys, const char *path, kz_er
         status = new_keys(keys, (span){buffer, length}, path, err);
 done:
     if (buffer)
-        OPENSSL_cleanse(buffer, size);
+        explicit_bzero(buffer, size);
     free(buffer);
     close(fd);
     return status;
@@ -262,44 +247,129 @@ void kz_external_keys_free(kz_external_keys *keys)
 {
     if (!keys)
         return;
-    OPENSSL_cleanse(keys, sizeof *keys);
+    explicit_bzero(keys, sizeof *keys);
     free(keys);
+}
+
+static uint64_t encrypt(const key *k, kz_id id)
+{
+    return k->algorithm == SPECK ? kz__speck_encrypt(&k->speck, id) : kz__xtea_encrypt(&k->xtea, id);
+}
+
+static kz_id decrypt(const key *k, uint64_t block)
+{
+    return k->algorithm == SPECK ? kz__speck_decrypt(&k->speck, block) : kz__xtea_decrypt(&k->xtea, block);
 }
 
 void kz_external_encode(const kz_external_keys *keys, kz_id id, char text[KZ_AT_LEAST(KZ_EXTERNAL_SIZE)])
 {
-    if (!keys) {
+    if (keys)
+        kz__base64url_write(encrypt(&keys->numbered[keys->encoder], id), keys->encoder, text);
+    else
         kz__base64url_write(kz__mix(id), 0, text);
-        return;
-    }
-    const key *k = &keys->numbered[keys->encoder];
-    uint64_t block = k->algorithm == SPECK ? kz__speck_encrypt(&k->speck, id) : kz__xtea_encrypt(&k->xtea, id);
-    kz__base64url_write(block, keys->encoder, text);
+}
+
+/* Reads the 11 characters and finds the key they were made with: NULL for the mixer. */
+static kz_status read_block(const kz_external_keys *keys, const char *text, uint64_t *block, const key **k,
+                            kz_error *err)
+{
+    unsigned number;
+    kz_status status = kz__base64url_read(text, block, &number, err);
+    if (status)
+        return status;
+    *k = keys ? &keys->numbered[number] : NULL;
+    if (keys && (*k)->algorithm == NOT_LOADED)
+        return kz__fail(err, KZ_UNKNOWN_KEY, "%s was made with key %u, which is not loaded", text, number);
+    if (!keys && number)
+        return kz__fail(err, KZ_UNKNOWN_KEY, "%s was made with key %u, and no keys are loaded", text, number);
+    return KZ_OK;
 }
 
 kz_status kz_external_decode(const kz_external_keys *keys, const char *text, kz_id *id, kz_error *err)
 {
     uint64_t block;
-    unsigned number;
-    kz_status status = kz__base64url_read(text, &block, &number, err);
+    const key *k;
+    kz_status status = read_block(keys, text, &block, &k, err);
+    if (status == KZ_OK)
+        *id = k ? decrypt(k, block) : kz__unmix(block);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------- types */
+
+static kz_status check_type(const char *type, kz_error *err)
+{
+    size_t length = strspn(type, "abcdefghijklmnopqrstuvwxyz0123456789");
+    if (length && length <= TYPE_MAX && !type[length] && *type >= 'a')
+        return KZ_OK;
+    return kz__fail(err, KZ_INVALID, "\"%.32s\" is not a type: 1 to %d of a-z and 0-9, beginning with a letter", type,
+                    TYPE_MAX);
+}
+
+kz_status kz_external_encode_typed(const kz_external_keys *keys, const char *type, kz_id id,
+                                   char text[KZ_AT_LEAST(KZ_EXTERNAL_TYPED_SIZE)], kz_error *err)
+{
+    kz_status status = check_type(type, err);
     if (status)
         return status;
+    size_t length = strlen(type);
+    memcpy(text, type, length);
+    text[length++] = '_';
     if (!keys) {
-        if (number)
-            return kz__fail(err, KZ_UNKNOWN_KEY, "%s was made with key %u, and no keys are loaded", text, number);
+        kz_external_encode(NULL, id, text + length);
+        return KZ_OK;
+    }
+    key typed = keys->numbered[keys->encoder];
+    expand(&typed, type);
+    kz__base64url_write(encrypt(&typed, id), keys->encoder, text + length);
+    explicit_bzero(&typed, sizeof typed);
+    return KZ_OK;
+}
+
+/* Is it an ID of this layout, from no later than that? A text of another type, or under another key, seldom is. */
+static kz_status check_sense(const char *type, const char *text, const kz_layout *layout, int64_t latest_unix_ms,
+                             kz_id id, kz_error *err)
+{
+    kz_parts parts;
+    if (!layout)
+        layout = kz_layout_preset(0);
+    if (!latest_unix_ms)
+        latest_unix_ms = (int64_t)(kz__clock_ns(CLOCK_REALTIME) / 1000000) + AHEAD_MS;
+    if (kz_decode(layout, id, &parts, NULL) == KZ_OK && parts.unix_ms <= latest_unix_ms)
+        return KZ_OK;
+    char written[KZ_LAYOUT_TEXT_SIZE];
+    kz_layout_text(layout, written);
+    return kz__fail(err, KZ_INVALID,
+                    "%s does not hold an ID: it was made for another type than %s or with another key, or its ID is "
+                    "not of layout %s",
+                    text, type, written);
+}
+
+kz_status kz_external_decode_typed(const kz_external_keys *keys, const char *type, const char *text,
+                                   const kz_layout *layout, int64_t latest_unix_ms, kz_id *id, kz_error *err)
+{
+    kz_status status = check_type(type, err);
+    if (status)
+        return status;
+    size_t length = strlen(type);
+    if (strncmp(text, type, length) != 0 || text[length] != '_')
+        return kz__fail(err, KZ_INVALID, "\"%.40s\" is no external ID of type %s: that begins with %s_", text, type,
+                        type);
+    uint64_t block;
+    const key *k;
+    status = read_block(keys, text + length + 1, &block, &k, err);
+    if (status)
+        return status;
+    if (!k) {
         *id = kz__unmix(block);
         return KZ_OK;
     }
-    const key *k = &keys->numbered[number];
-    switch (k->algorithm) {
-    case XTEA:
-        *id = kz__xtea_decrypt(&k->xtea, block);
-        return KZ_OK;
-    case SPECK:
-        *id = kz__speck_decrypt(&k->speck, block);
-        return KZ_OK;
-    case NOT_LOADED:
-        break;
-    }
-    return kz__fail(err, KZ_UNKNOWN_KEY, "%s was made with key %u, which is not loaded", text, number);
+    key typed = *k;
+    expand(&typed, type);
+    kz_id found = decrypt(&typed, block);
+    explicit_bzero(&typed, sizeof typed);
+    status = check_sense(type, text, layout, latest_unix_ms, found, err);
+    if (status == KZ_OK)
+        *id = found;
+    return status;
 }

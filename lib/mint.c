@@ -43,6 +43,8 @@
 #define CLAIM_MAX 65536
 /* A sleeper looks at the clock at least this often: it may be set right meanwhile. */
 #define NAP_MAX_NS (100 * KZ__NS_PER_MS)
+/* How soon to ask again for what the keeper is about to bring: an exchange with a source takes about as long. */
+#define EXCHANGE_US 1000
 
 #define LOAD(field)         atomic_load_explicit(&hot->field, memory_order_acquire)
 #define STORE(field, value) atomic_store_explicit(&hot->field, value, memory_order_release)
@@ -324,14 +326,28 @@ static kz_status explain(const kz_generator *gen, kz_status status, int64_t back
     }
 }
 
+/* When a call that may not sleep is worth making again. */
+static kz_status say_when(kz_status status, int64_t us, kz_error *err)
+{
+    if (err && (status == KZ_AGAIN || status == KZ_LEASE_ACQUISITION))
+        err->retry_us = us > 0 ? us : 1;
+    return status;
+}
+
+/* How long until the ID clock should show `until_ms`, or a while towards it. */
+static int64_t nap_ns(int64_t until_ms, const reading *now)
+{
+    int64_t ns = until_ms * KZ__NS_PER_MS - now->id_ns;
+    return ns < NAP_MAX_NS ? ns : NAP_MAX_NS;
+}
+
 /* Sleeps until the ID clock should show `until_ms`, or a while towards it. The lock is held before and after. */
 static void nap(kz_generator *gen, int64_t until_ms, const reading *now)
 {
     kz__hot *hot = gen->hot;
-    int64_t ns = until_ms * KZ__NS_PER_MS - now->id_ns;
     hot->sleeps++;
     pthread_mutex_unlock(&hot->lock);
-    gen->clock.sleep_ns(gen->clock.ctx, ns < NAP_MAX_NS ? ns : NAP_MAX_NS);
+    gen->clock.sleep_ns(gen->clock.ctx, nap_ns(until_ms, now));
     pthread_mutex_lock(&hot->lock);
 }
 
@@ -340,7 +356,7 @@ static kz_status explain_keeper(const kz_generator *gen, const patience *p, kz_e
 {
     const kz__hot *hot = gen->hot;
     if (!hot->keeper.failures)
-        return explain(gen, KZ_AGAIN, 0, 0, p, err);
+        return say_when(explain(gen, KZ_AGAIN, 0, 0, p, err), EXCHANGE_US, err);
     if (gen->wall_clock) {
         if (err)
             *err = hot->keeper_error;
@@ -349,7 +365,9 @@ static kz_status explain_keeper(const kz_generator *gen, const patience *p, kz_e
     kz__fail(err, KZ_LEASE_ACQUISITION, "no lease, and no fallback left: %s", hot->keeper_error.message);
     if (err)
         err->cause = hot->keeper_error.status;
-    return KZ_LEASE_ACQUISITION;
+    /* Not before the keeper's next try has had its answer. */
+    int64_t pause_ms = hot->keeper.retry_boot_ms - gen->clock.boot_ns(gen->clock.ctx) / KZ__NS_PER_MS;
+    return say_when(KZ_LEASE_ACQUISITION, (pause_ms > 0 ? pause_ms * 1000 : 0) + EXCHANGE_US, err);
 }
 
 /* Nothing held covers the time from now on. Waits for the keeper to change that; the lock is held before and after. */
@@ -432,7 +450,8 @@ static kz_status look(kz_generator *gen, size_t want, patience *p, kz_id *first,
     case KZ__REFUSE:
         break;
     }
-    return explain(gen, decision.status, decision.backward_ms, decision.limit_ms, p, err);
+    kz_status status = explain(gen, decision.status, decision.backward_ms, decision.limit_ms, p, err);
+    return say_when(status, (nap_ns(decision.until_ms, &now) + 999) / 1000, err);
 }
 
 static kz_status take_slowly(kz_generator *gen, size_t want, patience *p, kz_id *first, size_t *got, kz_error *err)
@@ -450,7 +469,7 @@ kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_m
 {
     patience p = {.timeout_ms = timeout_ms, .started_ns = -1};
     for (size_t done = 0; done < count;) {
-        kz_id first;
+        kz_id first = 0;
         size_t got = take_quickly(gen->hot, count - done, &first);
         if (!got) {
             kz_status status = take_slowly(gen, count - done, &p, &first, &got, err);

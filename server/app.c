@@ -14,6 +14,7 @@ typedef struct route {
     http_outcome (*handle)(call *c);
     bool has_rest; /* something follows the path: /decode/{id} */
     bool wants_token;
+    const char *query[3]; /* the keys it takes */
 } route;
 
 #define PATH(text)           {text, sizeof(text) - 1}, text
@@ -22,11 +23,11 @@ typedef struct route {
 static const route routes[ROUTES] = {
     [ROUTE_NONE] = {.method = "other", .label = "none"},
     [ROUTE_ID] = {"GET", PATH("/id"), get_id, false, false},
-    [ROUTE_IDS] = {"GET", PATH("/ids"), get_ids, false, false},
-    [ROUTE_DECODE] = {"GET", PATH_AND("/decode/", "{id}"), get_decode, true, false},
+    [ROUTE_IDS] = {"GET", PATH("/ids"), get_ids, false, false, {"count"}},
+    [ROUTE_DECODE] = {"GET", PATH_AND("/decode/", "{id}"), get_decode, true, false, {"layout"}},
     [ROUTE_ACQUIRE] = {"POST", PATH("/lease"), post_lease, false, true},
-    [ROUTE_RELEASE] = {"DELETE", PATH_AND("/lease/", "{id}"), delete_lease, true, true},
-    [ROUTE_LEASES] = {"GET", PATH("/leases"), get_leases, false, true},
+    [ROUTE_RELEASE] = {"DELETE", PATH_AND("/lease/", "{id}"), delete_lease, true, true, {"serviceId"}},
+    [ROUTE_LEASES] = {"GET", PATH("/leases"), get_leases, false, true, {"limit", "after"}},
     [ROUTE_TIME] = {"GET", PATH("/time"), get_time, false, false},
     [ROUTE_HEALTH] = {"GET", PATH("/health"), get_health, false, false},
     [ROUTE_LIVE] = {"GET", PATH("/health/live"), get_live, false, false},
@@ -111,49 +112,6 @@ http_outcome problem_of(http_reply *reply, kz_status status, const char *detail)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- query */
-
-int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
-static bool decode(http_text text, char *value, size_t size)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < text.length; i++) {
-        char c = text.at[i] == '+' ? ' ' : text.at[i];
-        if (c == '%') {
-            int high = i + 2 < text.length ? hex_digit(text.at[i + 1]) : -1;
-            int low = high < 0 ? -1 : hex_digit(text.at[i + 2]);
-            if (low < 0 || high + low == 0)
-                return false;
-            c = (char)(high << 4 | low);
-            i += 2;
-        }
-        if (n + 1 >= size)
-            return false;
-        value[n++] = c;
-    }
-    value[n] = '\0';
-    return true;
-}
-
-query_found query_value(const http_request *request, const char *name, char *value, size_t size)
-{
-    size_t length = strlen(name);
-    const char *at = request->query.at, *end = at + request->query.length;
-    while (at < end) {
-        const char *next = memchr(at, '&', (size_t)(end - at));
-        const char *stop = next ? next : end;
-        if ((size_t)(stop - at) > length && memcmp(at, name, length) == 0 && at[length] == '=')
-            return decode((http_text){at + length + 1, (size_t)(stop - at) - length - 1}, value, size) ? QUERY_VALUE
-                                                                                                       : QUERY_BAD;
-        at = stop + 1;
-    }
-    return QUERY_ABSENT;
-}
-
 /* ------------------------------------------------------------------------------------------------------- dispatch */
 
 static bool same(http_text text, const char *word)
@@ -169,14 +127,18 @@ static bool path_fits(const route *r, http_text path)
     return !r->has_rest || !memchr(path.at + length, '/', path.length - length);
 }
 
-static route_name find(const http_request *request, const char **other_method)
+/* `allow`: the methods of the path, if it is there for others. */
+static route_name find(http_text method, http_text path, char allow[static 64])
 {
+    *allow = '\0';
     for (int r = ROUTE_NONE + 1; r < ROUTES; r++) {
-        if (!path_fits(&routes[r], request->path))
+        if (!path_fits(&routes[r], path))
             continue;
-        if (same(request->method, routes[r].method))
+        if (same(method, routes[r].method))
             return (route_name)r;
-        *other_method = routes[r].method;
+        size_t length = strlen(allow);
+        snprintf(allow + length, 64 - length, "%s%s%s", length ? ", " : "", routes[r].method,
+                 strcmp(routes[r].method, "GET") == 0 ? ", HEAD" : "");
     }
     return ROUTE_NONE;
 }
@@ -184,21 +146,28 @@ static route_name find(const http_request *request, const char **other_method)
 http_outcome app_handle(void *ctx, const http_request *request, http_reply *reply)
 {
     app *a = ctx;
-    const char *other_method = NULL;
-    route_name name = find(request, &other_method);
+    char decoded[HTTP_TARGET_MAX + 1], allow[64], message[UNKNOWN_SIZE];
+    http_text path = request->path;
+    if (memchr(path.at, '%', path.length)) {
+        if (!percent_decode(path, false, decoded, sizeof decoded, &path.length))
+            return problem(reply, 400, "not a path", "a percent sign in the path is not followed by two hex digits");
+        path.at = decoded;
+    }
+    route_name name = find(request->method, path, allow);
+    const route *r = &routes[name];
     http_reply_tag(reply, name);
-    if (door_closed(a, request, routes[name].wants_token, reply))
+    if (door_closed(a, request, r->wants_token, reply))
         return HTTP_DONE;
-    if (name == ROUTE_NONE && other_method) {
-        http_reply_header(reply, "Allow", other_method);
-        return problem(reply, 405, "not by this method", "%.*s answers to %s", (int)request->path.length,
-                       request->path.at, other_method);
+    int shown = path.length > 200 ? 200 : (int)path.length;
+    if (name == ROUTE_NONE && *allow) {
+        http_reply_header(reply, "Allow", allow);
+        return problem(reply, 405, "not by this method", "%.*s answers to %s", shown, path.at, allow);
     }
     if (name == ROUTE_NONE)
-        return problem(reply, 404, "no such path", "there is nothing at %.*s; see /openapi.json",
-                       request->path.length > 200 ? 200 : (int)request->path.length, request->path.at);
-    const route *r = &routes[name];
-    call c = {a, request, reply, {request->path.at + r->path.length, request->path.length - r->path.length}};
+        return problem(reply, 404, "no such path", "there is nothing at %.*s; see /openapi.json", shown, path.at);
+    if (request->query.length && !query_is_known(request, r->query, message))
+        return problem(reply, 400, "not a valid query", "%s", message);
+    call c = {a, request, reply, {path.at + r->path.length, path.length - r->path.length}};
     return r->handle(&c);
 }
 

@@ -74,14 +74,23 @@ http_outcome problem(http_reply *reply, int status, const char *title, const cha
     __attribute__((format(printf, 4, 5)));
 /* The problem that a status of the library is. */
 http_outcome problem_of(http_reply *reply, kz_status status, const char *detail);
+/* A text as a JSON string with its quotes. */
+void write_json_text(http_reply *reply, const char *text);
+
+/* query.c */
 typedef enum query_found { QUERY_ABSENT, QUERY_VALUE, QUERY_BAD } query_found;
 /* The value of a query parameter, percent signs decoded. BAD: it is too long for `size`, or a percent sign in it stands
  * for nothing; `value` is not to be used then. ABSENT leaves `value` as it is. */
 query_found query_value(const http_request *request, const char *name, char *value, size_t size);
+#define UNKNOWN_SIZE 256
+/* Is every key of the query one of these (the last is NULL), and there once? Else the message names it. */
+bool query_is_known(const http_request *request, const char *const *known, char message[static UNKNOWN_SIZE]);
+/* "service" is not known here: did you mean "serviceId"? */
+void explain_unknown(const char *name, const char *const *known, char message[static UNKNOWN_SIZE]);
+/* False: it does not fit, or a percent sign stands for nothing, or for a zero. */
+bool percent_decode(http_text text, bool plus_is_blank, char *value, size_t size, size_t *length);
 /* -1: it is none. */
 int hex_digit(char c);
-/* A text as a JSON string with its quotes. */
-void write_json_text(http_reply *reply, const char *text);
 
 /* doors.c */
 /* True: this request is not let in, and the reply says why. */

@@ -96,6 +96,7 @@ static int check_method(const http_parser *parser, const char **why)
     case HTTP_DELETE:
     case HTTP_PATCH:
     case HTTP_OPTIONS:
+    case HTTP_TRACE: /* refused with what the path answers to */
         return 0;
     default:
         return 501;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { IDS_MAX = 10000 };
 
@@ -46,21 +47,66 @@ void write_ids(http_reply *reply, id_shape how, const kz_id *ids, size_t count)
 
 /* --------------------------------------------------------------------------------------------------------- routes */
 
-http_outcome get_id(call *c)
+/* Does a range of Accept ("text/plain;q=0.5") hold this type, how much is it wanted, and how exactly is it named? */
+static bool fits_range(http_text range, const char *type, int *thousandths, int *nearness)
 {
-    kz_id id;
-    kz_status status = kz_try_next(c->app->gen, &id);
-    if (status == KZ_OK) {
-        write_id(c->reply, id);
-        return HTTP_DONE;
+    size_t length = 0;
+    while (length < range.length && !strchr("; \t", range.at[length]))
+        length++;
+    const char *slash = strchr(type, '/');
+    bool exact = length == strlen(type) && strncasecmp(range.at, type, length) == 0;
+    bool any_of = length == (size_t)(slash - type) + 2 && range.at[length - 1] == '*' &&
+                  strncasecmp(range.at, type, length - 1) == 0;
+    bool any = length == 3 && memcmp(range.at, "*/*", 3) == 0;
+    *nearness = exact ? 3 : any_of ? 2 : 1;
+    *thousandths = 1000;
+    const char *q = memmem(range.at, range.length, "q=", 2);
+    if (q) {
+        char text[8] = "";
+        size_t left = range.length - (size_t)(q + 2 - range.at);
+        memcpy(text, q + 2, left < 7 ? left : 7);
+        *thousandths = (int)(strtod(text, NULL) * 1000);
     }
-    return minter_wait(c->app->minter, c->reply, SHAPE_ID, 1);
+    return exact || any_of || any;
 }
 
+/* How much the client wants a type; between equals, the one that it named. 0: not at all. */
+static int wish_for(http_text accept, const char *type)
+{
+    int wish = 0, best = 0;
+    while (accept.length) {
+        const char *comma = memchr(accept.at, ',', accept.length);
+        http_text range = {accept.at, comma ? (size_t)(comma - accept.at) : accept.length};
+        accept =
+            (http_text){accept.at + range.length + (comma != NULL), accept.length - range.length - (comma != NULL)};
+        while (range.length && (*range.at == ' ' || *range.at == '\t'))
+            range = (http_text){range.at + 1, range.length - 1};
+        int thousandths, nearness;
+        if (fits_range(range, type, &thousandths, &nearness) && nearness > best) {
+            best = nearness;
+            wish = thousandths;
+        }
+    }
+    return wish > 0 ? 10 * wish + best : 0;
+}
+
+/* JSON unless the client would rather have lines. */
 static bool wants_lines(const http_request *request)
 {
     const http_text *accept = http_header_find(request, "accept");
-    return accept && accept->length >= 10 && memmem(accept->at, accept->length, "text/plain", 10);
+    if (!accept || accept->length < 6) /* the usual one takes anything */
+        return false;
+    return wish_for(*accept, "text/plain") > wish_for(*accept, "application/json");
+}
+
+http_outcome get_id(call *c)
+{
+    kz_id id;
+    id_shape how = wants_lines(c->request) ? SHAPE_LINES : SHAPE_ID;
+    if (kz_try_next(c->app->gen, &id) != KZ_OK)
+        return minter_wait(c->app->minter, c->reply, how, 1);
+    write_ids(c->reply, how, &id, 1);
+    return HTTP_DONE;
 }
 
 http_outcome get_ids(call *c)

@@ -1,5 +1,6 @@
 /* POST /lease, DELETE /lease/{id}, GET /leases and GET /time: the lease table over HTTP. */
 #include "server/app.h"
+#include "server/settings_value.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+#define BAD_SERVICE "serviceId must be a text of 1 to 63 of a-z A-Z 0-9 . _ -"
 
 /* ------------------------------------------------------------------------------------------------------ submitting */
 
@@ -23,18 +26,72 @@ http_outcome submit(call *c, store_job *job, void (*done)(store_job *))
     return problem(c->reply, 503, "too many requests wait for the store", "try again in a moment");
 }
 
-static json_t *read_object(call *c, char message[static 256])
+static bool is_known(const json_t *object, const char *const *known, char message[static UNKNOWN_SIZE])
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value)
+    {
+        size_t i = 0;
+        while (known[i] && strcmp(known[i], name) != 0)
+            i++;
+        if (!known[i]) {
+            explain_unknown(name, known, message);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The body, an object of fields that are known; NULL: `message` says what is wrong. */
+static json_t *read_object(call *c, const char *const *known, char message[static UNKNOWN_SIZE])
 {
     json_error_t error;
     json_t *body = json_loadb(c->request->body.at, c->request->body.length, JSON_REJECT_DUPLICATES, &error);
-    if (body && json_is_object(body))
+    if (!body)
+        snprintf(message, UNKNOWN_SIZE, "the body is not JSON: %s (line %d)", error.text, error.line);
+    else if (!json_is_object(body))
+        snprintf(message, UNKNOWN_SIZE, "the body must be a JSON object");
+    else if (is_known(body, known, message))
         return body;
-    if (body)
-        snprintf(message, 256, "the body must be a JSON object");
-    else
-        snprintf(message, 256, "the body is not JSON: %s (line %d)", error.text, error.line);
     json_decref(body);
     return NULL;
+}
+
+/* JSON knows no integers: 1520.0 is 1520. Beyond 2^53 nobody can be sure what was meant. */
+static bool read_whole(const json_t *value, int64_t min, int64_t max, int64_t *number)
+{
+    double real = json_is_real(value) ? json_real_value(value) : 0;
+    if (json_is_real(value) && (real < -0x1p53 || real > 0x1p53 || real != (double)(int64_t)real))
+        return false;
+    if (!json_is_number(value))
+        return false;
+    int64_t read = json_is_real(value) ? (int64_t)real : json_integer_value(value);
+    if (read < min || read > max)
+        return false;
+    *number = read;
+    return true;
+}
+
+/* What the client did since its last report; all zero without one. */
+static bool read_used(const json_t *used, usage *to, char message[static UNKNOWN_SIZE])
+{
+    static const char *const known[] = {"ids", "fenced", "unfenced", "exhausted", "clockBack", NULL};
+    int64_t *const fields[] = {&to->ids, &to->fenced, &to->unfenced, &to->exhausted, &to->clock_back};
+    if (used && !json_is_object(used)) {
+        snprintf(message, UNKNOWN_SIZE, "used must be an object of numbers");
+        return false;
+    }
+    if (used && !is_known(used, known, message))
+        return false;
+    for (size_t i = 0; known[i]; i++) {
+        const json_t *value = json_object_get(used, known[i]);
+        if (value && !read_whole(value, 0, USED_MAX, fields[i])) {
+            snprintf(message, UNKNOWN_SIZE, "used.%s must be a whole number from 0 to %" PRId64, known[i], USED_MAX);
+            return false;
+        }
+    }
+    return true;
 }
 
 /* -------------------------------------------------------------------------------------------------------- acquire */
@@ -75,12 +132,17 @@ static void acquired(store_job *job)
 /* 32 hex digits, or as a UUID is written. */
 static bool read_request_id(const char *text, uint8_t id[static KZ_REQUEST_ID_SIZE])
 {
-    size_t digits = 0;
-    for (; *text; text++) {
-        int digit = hex_digit(*text);
-        if (*text == '-')
+    size_t length = strlen(text), digits = 0;
+    if (length != 32 && length != 36)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        int digit = hex_digit(text[i]);
+        if (length == 36 && (i == 8 || i == 13 || i == 18 || i == 23)) {
+            if (text[i] != '-')
+                return false;
             continue;
-        if (digit < 0 || digits == 2 * KZ_REQUEST_ID_SIZE)
+        }
+        if (digit < 0)
             return false;
         uint8_t *byte = &id[digits++ / 2];
         *byte = (uint8_t)(*byte << 4 | digit);
@@ -117,41 +179,47 @@ static bool is_configured(app *a, const char *service)
     return found;
 }
 
-/* What is wrong with the request, or NULL. */
-static const char *fill_acquire(const json_t *body, store_job *job)
+/* False: `message` says what is wrong with the request. */
+static bool fill_acquire(const json_t *body, store_job *job, char message[static UNKNOWN_SIZE])
 {
     const json_t *service = json_object_get(body, "serviceId");
     const json_t *throughput = json_object_get(body, "throughputPerMs");
     const json_t *request = json_object_get(body, "requestId");
-    if (service && (!json_is_string(service) || json_string_length(service) >= KZ_SERVICE_SIZE))
-        return "serviceId must be a text of 1 to 63 characters";
-    strcpy(job->service, service && json_string_length(service) ? json_string_value(service) : "default");
-    if (!read_meta(json_object_get(body, "meta"), job->holder))
-        return "meta must be an object of texts, shorter than 256 characters in all";
-    json_int_t value = throughput ? json_integer_value(throughput) : 1;
-    if ((throughput && !json_is_integer(throughput)) || value < 1 || value > UINT32_MAX)
-        return "throughputPerMs must be a whole number, at least 1";
-    job->acquire.throughput_per_ms = (uint32_t)value;
-    if (!request)
-        return getrandom(job->acquire.request_id, KZ_REQUEST_ID_SIZE, 0) == KZ_REQUEST_ID_SIZE ? NULL
-                                                                                               : "no random numbers";
-    if (!json_is_string(request) || !read_request_id(json_string_value(request), job->acquire.request_id))
-        return "requestId must be 128 random bits as 32 hex digits";
-    return NULL;
+    const char *wrong = NULL;
+    int64_t per_ms = 1;
+    if (service && !(json_is_string(service) && settings_service_name(json_string_value(service))))
+        wrong = BAD_SERVICE;
+    else if (!read_meta(json_object_get(body, "meta"), job->holder))
+        wrong = "meta must be an object of texts, shorter than 256 characters in all";
+    else if (throughput && !read_whole(throughput, 1, UINT32_MAX, &per_ms))
+        wrong = "throughputPerMs must be a whole number, at least 1";
+    else if (!request && getrandom(job->acquire.request_id, KZ_REQUEST_ID_SIZE, 0) != KZ_REQUEST_ID_SIZE)
+        wrong = "no random numbers";
+    else if (request &&
+             (!json_is_string(request) || !read_request_id(json_string_value(request), job->acquire.request_id)))
+        wrong = "requestId must be 128 random bits as 32 hex digits";
+    if (wrong) {
+        snprintf(message, UNKNOWN_SIZE, "%s", wrong);
+        return false;
+    }
+    strcpy(job->service, service ? json_string_value(service) : "default");
+    job->acquire.throughput_per_ms = (uint32_t)per_ms;
+    return read_used(json_object_get(body, "used"), &job->used, message);
 }
 
 http_outcome post_lease(call *c)
 {
-    char message[256];
-    json_t *body = read_object(c, message);
+    static const char *const known[] = {"serviceId", "meta", "throughputPerMs", "requestId", "used", NULL};
+    char message[UNKNOWN_SIZE];
+    json_t *body = read_object(c, known, message);
     if (!body)
         return problem(c->reply, 400, "not a valid request", "%s", message);
     store_job *job = store_job_new(STORE_ACQUIRE);
-    const char *wrong = job ? fill_acquire(body, job) : NULL;
+    bool good = !job || fill_acquire(body, job, message);
     json_decref(body);
-    if (wrong) {
+    if (!good) {
         store_job_free(job);
-        return problem(c->reply, 400, "not a valid request", "%s", wrong);
+        return problem(c->reply, 400, "not a valid request", "%s", message);
     }
     if (job && !c->app->settings->create_services && !is_configured(c->app, job->service)) {
         problem(c->reply, 404, "no such service", "there is no service \"%s\" here", job->service);
@@ -186,44 +254,85 @@ static bool read_number(http_text text, uint32_t *number)
     return text.length && value <= UINT32_MAX;
 }
 
+static bool fill_release(const json_t *body, store_job *job, char message[static UNKNOWN_SIZE])
+{
+    const json_t *signature = json_object_get(body, "signature");
+    if (!json_is_string(signature) || json_string_length(signature) >= KZ_SIGNATURE_SIZE ||
+        !read_whole(json_object_get(body, "timestamp"), 0, INT64_MAX, &job->release.timestamp_ms)) {
+        snprintf(message, UNKNOWN_SIZE, "signature must be 64 hex digits and timestamp whole Unix milliseconds");
+        return false;
+    }
+    strcpy(job->signature, json_string_value(signature));
+    return read_used(json_object_get(body, "used"), &job->used, message);
+}
+
 http_outcome delete_lease(call *c)
 {
-    char message[256], service[KZ_SERVICE_SIZE] = "";
+    static const char *const known[] = {"signature", "timestamp", "used", NULL};
+    char message[UNKNOWN_SIZE], service[KZ_SERVICE_SIZE] = "";
     uint32_t id;
-    if (query_value(c->request, "serviceId", service, sizeof service) == QUERY_BAD)
-        return problem(c->reply, 400, "not a valid request", "serviceId must be a text of 1 to 63 characters");
+    query_found named = query_value(c->request, "serviceId", service, sizeof service);
+    if (named == QUERY_BAD || (named == QUERY_VALUE && !settings_service_name(service)))
+        return problem(c->reply, 400, "not a valid request", BAD_SERVICE);
     if (!read_number(c->rest, &id))
-        return problem(c->reply, 400, "not a machine ID", "%.*s is not a machine ID", (int)c->rest.length, c->rest.at);
-    json_t *body = read_object(c, message);
+        return problem(c->reply, 400, "not a node", "%.*s is not a node",
+                       c->rest.length > 60 ? 60 : (int)c->rest.length, c->rest.at);
+    json_t *body = read_object(c, known, message);
     if (!body)
         return problem(c->reply, 400, "not a valid request", "%s", message);
-    const json_t *signature = json_object_get(body, "signature"), *timestamp = json_object_get(body, "timestamp");
-    store_job *job = NULL;
-    bool good = json_is_string(signature) && json_string_length(signature) < KZ_SIGNATURE_SIZE &&
-                json_is_integer(timestamp) && json_integer_value(timestamp) >= 0;
-    if (good && (job = store_job_new(STORE_RELEASE))) {
-        strcpy(job->signature, json_string_value(signature));
-        job->release = (kz_release){.id = id, .timestamp_ms = json_integer_value(timestamp)};
+    store_job *job = store_job_new(STORE_RELEASE);
+    bool good = !job || fill_release(body, job, message);
+    json_decref(body);
+    if (!good) {
+        store_job_free(job);
+        return problem(c->reply, 400, "not a valid request", "%s", message);
+    }
+    if (job) {
+        job->release.id = id;
         strcpy(job->service, service);
     }
-    json_decref(body);
-    if (!good)
-        return problem(c->reply, 400, "not a valid request",
-                       "signature must be 64 hex digits and timestamp whole Unix milliseconds");
     return submit(c, job, released);
 }
 
 /* ----------------------------------------------------------------------------------------------------- GET /leases */
 
+/* Unix ms; null: never, or not known. */
+static void write_time(http_reply *reply, const char *name, int64_t unix_ms)
+{
+    if (unix_ms == INT64_MAX)
+        http_reply_printf(reply, ",\"%s\":null", name);
+    else
+        http_reply_printf(reply, ",\"%s\":%" PRId64, name, unix_ms);
+}
+
+/* The object that was sent; what others wrote into a table need not be one, and is a text then. */
+static void write_meta(http_reply *reply, const char *holder)
+{
+    json_t *meta = json_loads(holder, JSON_REJECT_DUPLICATES, NULL);
+    char *text = json_is_object(meta) ? json_dumps(meta, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    if (text)
+        http_reply_printf(reply, "%s", text);
+    else
+        write_json_text(reply, holder);
+    free(text);
+    json_decref(meta);
+}
+
 static void write_info(http_reply *reply, const kz_lease_info *info)
 {
     http_reply_printf(reply, "{\"service\":");
     write_json_text(reply, info->service);
-    http_reply_printf(reply,
-                      ",\"id\":%" PRIu32 ",\"created\":%" PRId64 ",\"expired\":%" PRId64 ",\"fallbackExpired\":%" PRId64
-                      ",\"holder\":",
-                      info->id, info->created_ms, info->expired_ms, info->fallback_expired_ms);
-    write_json_text(reply, info->holder);
+    http_reply_printf(reply, ",\"id\":%" PRIu32, info->id);
+    if (info->kind == KZ_LINE_RESERVED)
+        http_reply_printf(reply, ",\"kind\":\"reserved\",\"nodes\":%" PRIu32, info->nodes);
+    if (info->node_bits)
+        http_reply_printf(reply, ",\"bitId\":%u,\"bitSeq\":%u", info->node_bits, info->seq_bits);
+    write_time(reply, "created", info->created_ms ? info->created_ms : INT64_MAX);
+    write_time(reply, "expired", info->expired_ms);
+    write_time(reply, "fallbackCreated", info->fallback_created_ms);
+    write_time(reply, "fallbackExpired", info->fallback_expired_ms);
+    http_reply_printf(reply, ",\"meta\":");
+    write_meta(reply, info->holder);
     http_reply_write(reply, "}", 1);
 }
 
@@ -255,14 +364,18 @@ static void listed(store_job *job)
 /* "payments:17" is behind that lease, "payments" at the service's first. */
 static bool read_after(char *after, store_job *job)
 {
-    char *colon = strrchr(after, ':');
+    char *colon = strrchr(after, ':'), *end = NULL;
     if (colon) {
-        if (!read_number((http_text){colon + 1, strlen(colon + 1)}, &job->from_id) || job->from_id == UINT32_MAX)
+        unsigned long long number = strtoull(colon + 1, &end, 10);
+        if (colon[1] < '0' || colon[1] > '9' || *end || end - colon > 11)
             return false;
-        job->from_id++;
+        job->from_id = number < UINT32_MAX ? (uint32_t)number + 1 : UINT32_MAX;
         *colon = '\0';
     }
-    return snprintf(job->service, sizeof job->service, "%s", after) < (int)sizeof job->service;
+    if (!settings_service_name(after))
+        return false;
+    strcpy(job->service, after);
+    return true;
 }
 
 http_outcome get_leases(call *c)
@@ -270,6 +383,7 @@ http_outcome get_leases(call *c)
     enum { LIMIT = 1000 };
     char limit[64] = "1000", after[KZ_SERVICE_SIZE + 16] = "";
     uint32_t lines;
+    query_found found;
     store_job *job = store_job_new(STORE_LIST);
     if (!job)
         return problem_of(c->reply, KZ_NO_MEMORY, "out of memory");
@@ -277,7 +391,8 @@ http_outcome get_leases(call *c)
     if (query_value(c->request, "limit", limit, sizeof limit) == QUERY_BAD ||
         !read_number((http_text){limit, strlen(limit)}, &lines) || lines < 1 || lines > LIMIT)
         wrong = "limit must be a number from 1 to 1000";
-    else if (query_value(c->request, "after", after, sizeof after) == QUERY_BAD || !read_after(after, job))
+    else if ((found = query_value(c->request, "after", after, sizeof after)) == QUERY_BAD ||
+             (found == QUERY_VALUE && !read_after(after, job)))
         wrong = "after must be the text that came as next in the page before";
     if (wrong) {
         store_job_free(job);

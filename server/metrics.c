@@ -83,6 +83,29 @@ static void write_results(http_reply *reply, const char *name, const char *servi
                       name, service, good, done, name, service, refused, name, service, failed);
 }
 
+/* What clients that lease from this server told about themselves. */
+static void write_used(http_reply *reply, const store_counts *c)
+{
+    family(reply, "kazahana_client_ids_total", "counter",
+           "IDs that clients minted from leases of this server, by kind.");
+    for (size_t i = 0; i < c->service_count; i++) {
+        const service_counts *of = &c->services[i];
+        http_reply_printf(reply,
+                          "kazahana_client_ids_total{service=\"%s\",kind=\"leased\"} %" PRIu64
+                          "\nkazahana_client_ids_total{service=\"%s\",kind=\"fenced\"} %" PRIu64
+                          "\nkazahana_client_ids_total{service=\"%s\",kind=\"unfenced\"} %" PRIu64 "\n",
+                          of->service, of->used.ids, of->service, of->used.fenced, of->service, of->used.unfenced);
+    }
+    family(reply, "kazahana_client_exhausted_total", "counter", "Milliseconds whose slots clients used up.");
+    for (size_t i = 0; i < c->service_count; i++)
+        http_reply_printf(reply, "kazahana_client_exhausted_total{service=\"%s\"} %" PRIu64 "\n",
+                          c->services[i].service, c->services[i].used.exhausted);
+    family(reply, "kazahana_client_clock_back_total", "counter", "Steps backwards of clients' clocks.");
+    for (size_t i = 0; i < c->service_count; i++)
+        http_reply_printf(reply, "kazahana_client_clock_back_total{service=\"%s\"} %" PRIu64 "\n",
+                          c->services[i].service, c->services[i].used.clock_back);
+}
+
 static void write_store(scrape *s, bool up)
 {
     http_reply *reply = s->reply;
@@ -100,6 +123,7 @@ static void write_store(scrape *s, bool up)
         write_results(reply, "kazahana_lease_releases_total", of->service, "done", of->released, of->release_refused,
                       of->release_failed);
     }
+    write_used(reply, &c);
     family(reply, "kazahana_store_seconds", "histogram", "Time a request spent waiting for the store and in it.");
     uint64_t sum = 0;
     for (int i = 0; i < 9; i++)

@@ -240,6 +240,15 @@ static service_counts *counts_of(store_counts *c, const char *service, bool exis
     return of;
 }
 
+static void count_used(service_counts *of, const usage *used)
+{
+    of->used.ids += (uint64_t)used->ids;
+    of->used.fenced += (uint64_t)used->fenced;
+    of->used.unfenced += (uint64_t)used->unfenced;
+    of->used.exhausted += (uint64_t)used->exhausted;
+    of->used.clock_back += (uint64_t)used->clock_back;
+}
+
 static void count(store *s, const store_job *job, int64_t ended_ns)
 {
     store_counts *c = &s->counts;
@@ -251,6 +260,8 @@ static void count(store *s, const store_job *job, int64_t ended_ns)
             ++*(job->status == KZ_OK ? &of->acquired : refused ? &of->acquire_refused : &of->acquire_failed);
         else
             ++*(job->status == KZ_OK ? &of->released : refused ? &of->release_refused : &of->release_failed);
+        if (job->status == KZ_OK) /* else the client tells it again */
+            count_used(of, &job->used);
     }
     if (job->kind == STORE_CONFIGURE && job->status == KZ_OK)
         counts_of(c, job->configure.name, true);

@@ -16,6 +16,12 @@ typedef enum store_kind {
     STORE_CONFIGURE
 } store_kind;
 
+/* What a client did since its last report, by its own account. */
+typedef struct usage {
+    int64_t ids, fenced, unfenced, exhausted, clock_back;
+} usage;
+#define USED_MAX (INT64_C(1) << 53) /* in one report */
+
 /* One request and its answer. The caller owns it until `done` was called, from the store's thread. */
 typedef struct store_job {
     store_kind kind;
@@ -28,6 +34,7 @@ typedef struct store_job {
     kz_release release;
     char signature[KZ_SIGNATURE_SIZE];
     service_settings configure; /* STORE_CONFIGURE */
+    usage used;                 /* STORE_ACQUIRE, STORE_RELEASE */
     /* the answer */
     kz_status status;
     kz_error err;
@@ -56,9 +63,13 @@ void store_close(store *s);
 typedef struct service_counts {
     char service[KZ_SERVICE_SIZE];
     uint64_t acquired, acquire_refused, acquire_failed, released, release_refused, release_failed;
+    struct {
+        uint64_t ids, fenced, unfenced, exhausted, clock_back;
+    } used; /* of clients, as they told */
 } service_counts;
 
-#define COUNTED_MAX (SERVICES_MAX + 1) /* the default and all of the file */
+#define COUNTED_MAX 100 /* services with a line of their own: those that came first */
+_Static_assert(COUNTED_MAX > SERVICES_MAX, "the default and all of the file");
 
 /* For metrics; thread-safe. */
 typedef struct store_counts {

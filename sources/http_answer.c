@@ -253,10 +253,10 @@ kz_status kz__http_time_read(const char *text, size_t length, int64_t *source_ms
     return status;
 }
 
-/* The holder as its server has it: an object, or that object's text. */
+/* The holder as its server has it: an object, or a text. */
 static kz_status read_holder(const json_t *line, kz_lease_info *info, kz_error *err)
 {
-    const json_t *holder = json_object_get(line, "holder");
+    const json_t *holder = json_object_get(line, "meta");
     if (!holder || json_is_null(holder))
         return KZ_OK;
     if (json_is_string(holder)) {
@@ -265,29 +265,50 @@ static kz_status read_holder(const json_t *line, kz_lease_info *info, kz_error *
     }
     char *text = json_is_object(holder) ? json_dumps(holder, JSON_COMPACT) : NULL;
     if (!text)
-        return wrong("holder", err);
+        return wrong("meta", err);
     copy_text(info->holder, sizeof info->holder, text);
     free(text);
     return KZ_OK;
 }
 
+/* null: never, or not known. */
+static kz_status read_line_time(const json_t *line, const char *name, int64_t *unix_ms, kz_error *err)
+{
+    if (json_is_null(json_object_get(line, name)))
+        return KZ_OK;
+    return read_integer(line, name, false, 0, MS_MAX, unix_ms, err);
+}
+
 static kz_status read_line(const json_t *line, kz_lease_info *info, kz_error *err)
 {
-    int64_t id = 0;
+    int64_t id = 0, nodes = 1, node_bits = 0, seq_bits = 0;
+    const char *kind = json_string_value(json_object_get(line, "kind"));
     const char *service = json_string_value(json_object_get(line, "service"));
-    *info = (kz_lease_info){0};
+    *info = (kz_lease_info){.expired_ms = INT64_MAX};
     if (!service || kz__service_name_check(service, NULL))
         return wrong("service", err);
     copy_text(info->service, sizeof info->service, service);
     kz_status status = read_integer(line, "id", false, 0, UINT32_MAX, &id, err);
     if (status == KZ_OK)
-        status = read_integer(line, "created", false, 0, MS_MAX, &info->created_ms, err);
+        status = read_integer(line, "nodes", true, 1, UINT32_MAX, &nodes, err);
     if (status == KZ_OK)
-        status = read_integer(line, "expired", false, 0, MS_MAX, &info->expired_ms, err);
-    info->fallback_expired_ms = info->expired_ms;
+        status = read_integer(line, "bitId", true, 1, 63, &node_bits, err);
     if (status == KZ_OK)
-        status = read_integer(line, "fallbackExpired", true, 0, MS_MAX, &info->fallback_expired_ms, err);
+        status = read_integer(line, "bitSeq", true, 0, 63, &seq_bits, err);
+    if (status == KZ_OK)
+        status = read_line_time(line, "created", &info->created_ms, err);
+    if (status == KZ_OK)
+        status = read_line_time(line, "expired", &info->expired_ms, err);
+    info->fallback_created_ms = info->fallback_expired_ms = info->expired_ms;
+    if (status == KZ_OK)
+        status = read_line_time(line, "fallbackCreated", &info->fallback_created_ms, err);
+    if (status == KZ_OK)
+        status = read_line_time(line, "fallbackExpired", &info->fallback_expired_ms, err);
+    info->kind = kind && strcmp(kind, "reserved") == 0 ? KZ_LINE_RESERVED : KZ_LINE_LEASE;
     info->id = (uint32_t)id;
+    info->nodes = (uint32_t)nodes;
+    info->node_bits = (uint8_t)node_bits;
+    info->seq_bits = (uint8_t)seq_bits;
     return status ? status : read_holder(line, info, err);
 }
 

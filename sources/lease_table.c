@@ -1,18 +1,14 @@
 /* What all lease tables share: their URL parameters, their time, secrets, and the checks of a release. */
 #include "sources/lease_table.h"
 #include "core/error.h"
+#include "core/hash.h"
 #include "lib/clock.h"
+#include "lib/random.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define SECRET_BYTES 16
@@ -138,16 +134,12 @@ kz_status kz__secrets_draw(char (*secrets)[KZ_SECRET_SIZE], size_t count, kz_err
     uint8_t bytes[KZ_GRANT_LEASES_MAX * SECRET_BYTES];
     if (count > KZ_GRANT_LEASES_MAX)
         count = KZ_GRANT_LEASES_MAX;
-    /* From the kernel: a library's generator has locks, and a forked child may find them locked for ever. */
-    for (size_t had = 0, size = count * SECRET_BYTES; had < size;) {
-        ssize_t got = getrandom(bytes + had, size - had, 0);
-        if (got < 0 && errno != EINTR)
-            return kz__fail(err, KZ_SYSTEM, "no random numbers for the secrets of leases: %s", strerror(errno));
-        had += got > 0 ? (size_t)got : 0;
-    }
+    kz_status status = kz__random(bytes, count * SECRET_BYTES, err);
+    if (status)
+        return status;
     for (size_t i = 0; i < count; i++)
         hex(bytes + i * SECRET_BYTES, SECRET_BYTES, secrets[i]);
-    explicit_bzero(bytes, count * SECRET_BYTES);
+    explicit_bzero(bytes, sizeof bytes);
     return KZ_OK;
 }
 
@@ -164,13 +156,9 @@ void kz_release_sign(const char *secret, uint32_t id, int64_t timestamp_ms, char
 {
     char text[40];
     int length = snprintf(text, sizeof text, "%" PRIu32 ":%" PRId64, id, timestamp_ms);
-    uint8_t sum[EVP_MAX_MD_SIZE] = {0};
-    unsigned size = 0;
-    /* A signature that cannot be made is no signature at all. */
-    if (HMAC(EVP_sha256(), secret, (int)strlen(secret), (const uint8_t *)text, (size_t)length, sum, &size))
-        hex(sum, 32, signature);
-    else
-        *signature = '\0';
+    uint8_t sum[KZ__SHA256_SIZE];
+    kz__hmac_sha256(secret, strlen(secret), text, (size_t)length, sum);
+    hex(sum, sizeof sum, signature);
 }
 
 kz_status kz__release_check(const kz_release *release, int64_t now_ms, kz_error *err)
@@ -196,7 +184,7 @@ bool kz__release_signed_with(const kz_release *release, const char *secret)
     for (size_t i = 0; i < sizeof given - 1 && release->signature[i]; i++)
         given[i] = (char)(release->signature[i] >= 'A' && release->signature[i] <= 'F' ? release->signature[i] | 0x20
                                                                                        : release->signature[i]);
-    return *mine && CRYPTO_memcmp(mine, given, sizeof mine) == 0;
+    return kz__same_bytes(mine, given, sizeof mine);
 }
 
 static bool signed_with(void *ctx, const char *secret)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define PAGE "256"
+#define LINE 8 /* texts of a line in a listing */
 
 static kz_status command(kz__redis_link *link, int count, const char *const *texts, redisReply **reply, kz_error *err)
 {
@@ -18,14 +19,19 @@ static kz_status command(kz__redis_link *link, int count, const char *const *tex
 
 static bool read_line(const redisReply *reply, size_t at, kz_lease_info *info)
 {
-    int64_t id;
-    const char *holder = kz__redis_text(reply, at + 4);
-    if (!kz__redis_number(reply, at, 0, UINT32_MAX, &id) ||
-        !kz__redis_number(reply, at + 1, 0, KZ__REDIS_NUMBER_MAX, &info->created_ms) ||
-        !kz__redis_number(reply, at + 2, 0, KZ__REDIS_NUMBER_MAX, &info->expired_ms) ||
-        !kz__redis_number(reply, at + 3, 0, KZ__REDIS_NUMBER_MAX, &info->fallback_expired_ms) || !holder)
+    int64_t id, node_bits, seq_bits;
+    const char *holder = kz__redis_text(reply, at + 7);
+    if (!kz__redis_number(reply, at, 0, UINT32_MAX, &id) || !kz__redis_number(reply, at + 1, 1, 63, &node_bits) ||
+        !kz__redis_number(reply, at + 2, 0, 63, &seq_bits) ||
+        !kz__redis_number(reply, at + 3, 0, KZ__REDIS_NUMBER_MAX, &info->created_ms) ||
+        !kz__redis_number(reply, at + 4, 0, KZ__REDIS_NUMBER_MAX, &info->expired_ms) ||
+        !kz__redis_number(reply, at + 5, 0, KZ__REDIS_NUMBER_MAX, &info->fallback_created_ms) ||
+        !kz__redis_number(reply, at + 6, 0, KZ__REDIS_NUMBER_MAX, &info->fallback_expired_ms) || !holder)
         return false;
     info->id = (uint32_t)id;
+    info->nodes = 1;
+    info->node_bits = (uint8_t)node_bits;
+    info->seq_bits = (uint8_t)seq_bits;
     snprintf(info->holder, sizeof info->holder, "%s", holder);
     return true;
 }
@@ -44,10 +50,10 @@ static kz_status list_page(kz__redis *source, const char *service, uint32_t *at,
         return status;
     int64_t next = 0;
     const char *onward = kz__redis_text(reply, 1);
-    if (!kz__redis_said(reply, "OK") || !onward || (reply->elements - 2) % 5 ||
+    if (!kz__redis_said(reply, "OK") || !onward || (reply->elements - 2) % LINE ||
         (*onward && !kz__redis_number(reply, 1, *at + INT64_C(1), UINT32_MAX, &next)))
         status = kz__redis_unexpected(source->link, "a listing", reply, err);
-    for (size_t line = 2; !status && !*enough && line < reply->elements; line += 5) {
+    for (size_t line = 2; !status && !*enough && line < reply->elements; line += LINE) {
         kz_lease_info info = {0};
         snprintf(info.service, sizeof info.service, "%s", service);
         if (!read_line(reply, line, &info))

@@ -7,15 +7,24 @@
 #include <inttypes.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef KZ_NO_TLS
+#define SSL_free(session)              ((void)(session))
+#define SSL_CTX_free(tls)              ((void)(tls))
+#define SSL_read(session, data, size)  (-1)
+#define SSL_write(session, data, size) (-1)
+#define ERR_clear_error()              ((void)0)
+#else
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#endif
 
 int64_t kz__wire_now_ms(void)
 {
@@ -102,6 +111,30 @@ static kz_status connect_any(kz__wire *wire, int64_t deadline_ms, kz_error *err)
     freeaddrinfo(list);
     return status;
 }
+
+#ifdef KZ_NO_TLS
+
+static kz_status tls_settings(kz__wire *wire, kz_error *err)
+{
+    return kz__fail(err, KZ_UNSUPPORTED, "%s: this build has no TLS: use redis: or a build that has it",
+                    wire->address->name);
+}
+
+/* Without settings there is no session. */
+static kz_status tls_begin(kz__wire *wire, int64_t deadline_ms, kz_error *err)
+{
+    (void)deadline_ms;
+    return tls_settings(wire, err);
+}
+
+static kz_status tls_again(kz__wire *wire, int result, int64_t deadline_ms, const char *doing, kz_error *err)
+{
+    (void)result;
+    (void)doing;
+    return tls_begin(wire, deadline_ms, err);
+}
+
+#else
 
 /* After an SSL call gave `result`: KZ_OK if it is worth another try. */
 static kz_status tls_again(kz__wire *wire, int result, int64_t deadline_ms, const char *doing, kz_error *err)
@@ -220,6 +253,8 @@ static kz_status tls_begin(kz__wire *wire, int64_t deadline_ms, kz_error *err)
             return status;
     }
 }
+
+#endif
 
 kz_status kz__wire_connect(kz__wire *wire, int64_t deadline_ms, kz_error *err)
 {

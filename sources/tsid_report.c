@@ -37,8 +37,9 @@ static bool read_slot(const redisReply *reply, size_t at, kz_lease_info *info)
         return false;
     if (!info->expired_ms)
         info->expired_ms = INT64_MAX;
-    info->fallback_expired_ms = info->expired_ms;
+    info->fallback_created_ms = info->fallback_expired_ms = info->expired_ms;
     info->id = (uint32_t)node;
+    info->nodes = 1;
     snprintf(info->holder, sizeof info->holder, "%s", holder);
     strcpy(info->service, "default");
     return true;

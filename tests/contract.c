@@ -506,7 +506,12 @@ static void the_list_and_the_health_show_what_is_out(void **state)
     assert_int_equal(l.infos[1].id, c.id);
     assert_string_equal(l.infos[0].holder, "{\"host\":\"a\"}");
     assert_int_equal(l.infos[0].expired_ms, a.expired_ms);
+    assert_int_equal(l.infos[0].fallback_created_ms, a.fallback_created_ms);
     assert_int_equal(l.infos[0].fallback_expired_ms, a.fallback_expired_ms);
+    assert_int_equal(l.infos[0].node_bits, 4);
+    assert_int_equal(l.infos[0].seq_bits, 8);
+    assert_int_equal(l.infos[0].nodes, 1);
+    assert_int_equal(l.infos[0].kind, KZ_LINE_LEASE);
     assert_ok(t->kind->ops->health(source, t->service, &health, &t->err));
     assert_int_equal(health.leases_out, 2);
     assert_in_range(health.nodes_free, 5, 6);

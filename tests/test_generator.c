@@ -208,6 +208,27 @@ static void without_a_limit_a_call_goes_on(void **state)
     shut(gen);
 }
 
+static void after_a_step_back_it_is_worth_asking_again_before_long(void **state)
+{
+    (void)state;
+    begin_at(5000);
+    kz_generator *gen = open_small(KZ_BACKWARD_WAIT);
+    kz_id id;
+    kz_error err;
+    assert_ok(kz_try_next(gen, &id));
+    virtual_set(&now, VIRTUAL_EPOCH_MS + 4970);
+    assert_status(kz_mint(gen, &id, 1, 0, &err), KZ_AGAIN);
+    assert_int_equal(err.retry_us, 30000);
+    /* It may be set right any moment. */
+    virtual_set(&now, VIRTUAL_EPOCH_MS + 1000);
+    assert_status(kz_mint(gen, &id, 1, 0, &err), KZ_AGAIN);
+    assert_int_equal(err.retry_us, 100000);
+    virtual_set(&now, VIRTUAL_EPOCH_MS - 1);
+    assert_status(kz_mint(gen, &id, 1, 0, &err), KZ_BEFORE_EPOCH);
+    assert_int_equal(err.retry_us, 0);
+    shut(gen);
+}
+
 static void try_next_never_sleeps(void **state)
 {
     (void)state;
@@ -226,6 +247,14 @@ static void try_next_never_sleeps(void **state)
     assert_status(kz_mint(gen, &id, 1, 0, &err), KZ_AGAIN);
     assert_int_equal(err.status, KZ_AGAIN);
     assert_int_equal(now.sleeps, 0);
+    assert_int_equal(err.retry_us, 1000);
+    virtual_advance(&now, 250500);
+    assert_status(kz_mint(gen, &id, 1, 0, &err), KZ_AGAIN);
+    assert_int_equal(err.retry_us, 750); /* rounded up: asking then is not too early */
+    virtual_advance(&now, 749499);
+    assert_status(kz_mint(gen, &id, 1, 0, &err), KZ_AGAIN);
+    assert_int_equal(err.retry_us, 1);
+    virtual_advance(&now, -VIRTUAL_MS + 1);
     /* The millisecond was used up while more were wanted, slept or not: counted, and once. */
     assert_int_equal(stats_of(gen).sequence_exhausted, 1);
     virtual_advance(&now, VIRTUAL_MS);
@@ -1010,6 +1039,7 @@ int main(void)
         TEST(a_timeout_bounds_the_whole_call),
         TEST(without_a_limit_a_call_goes_on),
         TEST(try_next_never_sleeps),
+        TEST(after_a_step_back_it_is_worth_asking_again_before_long),
         TEST(a_timeout_of_zero_in_the_options_never_sleeps),
         TEST(fail_says_by_how_much_and_goes_on_when_the_clock_is_right),
         TEST(wait_sleeps_until_the_clock_is_back),

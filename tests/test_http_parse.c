@@ -223,7 +223,6 @@ static void methods_and_versions_that_are_not_known_are_refused(void **state)
     (void)state;
     assert_refused("BREW /pot HTTP/1.1\r\n" HOST "\r\n", 501);
     assert_refused("get / HTTP/1.1\r\n" HOST "\r\n", 501);
-    assert_refused("TRACE / HTTP/1.1\r\n" HOST "\r\n", 501);
     assert_refused("CONNECT a:443 HTTP/1.1\r\n" HOST "\r\n", 501);
     assert_refused("GET / HTTP/1.2\r\n" HOST "\r\n", 505);
     assert_refused("GET / HTTP/3.0\r\n" HOST "\r\n", 505);

@@ -811,8 +811,8 @@ static bool note_line(void *ctx, const kz_lease_info *info)
 }
 
 #define LINE(service, id, holder)                                                                                      \
-    "{\"service\":\"" service "\",\"id\":" id ",\"holder\":" holder                                                    \
-    ",\"created\":1,\"expired\":2,\"fallbackExpired\":3}"
+    "{\"service\":\"" service "\",\"id\":" id ",\"meta\":" holder                                                      \
+    ",\"bitId\":14,\"bitSeq\":8,\"created\":1,\"expired\":2,\"fallbackCreated\":1,\"fallbackExpired\":3}"
 
 static void a_listing_goes_on_from_page_to_page(void **state)
 {
@@ -832,7 +832,12 @@ static void a_listing_goes_on_from_page_to_page(void **state)
     assert_int_equal(l.lines[1].id, 2);
     assert_int_equal(l.lines[1].created_ms, 1);
     assert_int_equal(l.lines[1].expired_ms, 2);
+    assert_int_equal(l.lines[1].fallback_created_ms, 1);
     assert_int_equal(l.lines[1].fallback_expired_ms, 3);
+    assert_int_equal(l.lines[1].node_bits, 14);
+    assert_int_equal(l.lines[1].seq_bits, 8);
+    assert_int_equal(l.lines[1].nodes, 1);
+    assert_int_equal(l.lines[1].kind, KZ_LINE_LEASE);
     table_close(&t);
     responder_stop(r);
     assert_int_equal(r->seen, 3);

@@ -482,6 +482,8 @@ static void without_fallback_it_stops_at_the_window_s_end_and_says_why(void **st
     assert_true(unix_ms_of(all.at[all.count - 1]) < end_ms);
     kz_id id;
     assert_status(kz_try_next(gen, &id), KZ_LEASE_ACQUISITION);
+    assert_status(kz_mint(gen, &id, 1, 0, &err), KZ_LEASE_ACQUISITION);
+    assert_true(err.retry_us > 0 && err.retry_us <= 60 * 1000 * 1000);
     scripted->answer = REFUSE;
     for (int i = 0; i < 5000 && err.cause != KZ_NO_FREE_NODE; i++)
         assert_status(kz_mint(gen, &id, 1, 10, &err), KZ_LEASE_ACQUISITION);

@@ -283,6 +283,66 @@ static void keyed_ids_are_those_of_the_vectors(void **state)
     }
 }
 
+/* The keys of a vector; NULL for the mixer. */
+static kz_external_keys *keys_of(json_t *v)
+{
+    char line[256];
+    kz_external_keys *keys = NULL;
+    if (!json_object_get(v, "algorithm"))
+        return NULL;
+    snprintf(line, sizeof line, "%d %s %s\n", (int)number_of(v, "key_number"), text_of(v, "algorithm"),
+             text_of(v, "secret_hex"));
+    assert_ok(kz_external_keys_parse(&keys, line, strlen(line), NULL));
+    return keys;
+}
+
+static void typed_ids_are_those_of_the_vectors(void **state)
+{
+    (void)state;
+    int64_t latest_ms = number_of(vectors, "external_typed_latest_unix_ms");
+    size_t i;
+    json_t *v;
+    json_array_foreach(section("external_typed"), i, v)
+    {
+        kz_id id = id_of(v), back = id + 1;
+        kz_external_keys *keys = keys_of(v);
+        const char *type = text_of(v, "type");
+        char text[KZ_EXTERNAL_TYPED_SIZE];
+        assert_ok(kz_external_encode_typed(keys, type, id, text, NULL));
+        assert_string_equal(text, text_of(v, "external"));
+        assert_ok(kz_external_decode_typed(keys, type, text, NULL, latest_ms, &back, NULL));
+        assert_true(back == id);
+        kz_external_keys_free(keys);
+    }
+}
+
+static void bad_typed_ids_and_types_are_refused(void **state)
+{
+    (void)state;
+    int64_t latest_ms = number_of(vectors, "external_typed_latest_unix_ms");
+    size_t i;
+    json_t *v;
+    kz_id id = 4711;
+    kz_error err;
+    char text[KZ_EXTERNAL_TYPED_SIZE];
+    json_array_foreach(section("external_typed_bad"), i, v)
+    {
+        kz_external_keys *keys = keys_of(v);
+        kz_status status =
+            kz_external_decode_typed(keys, text_of(v, "type"), text_of(v, "external"), NULL, latest_ms, &id, &err);
+        if (status != KZ_INVALID)
+            fail_msg("%s passes as type %s", text_of(v, "external"), text_of(v, "type"));
+        assert_true(err.message[0] != 0 && id == 4711);
+        kz_external_keys_free(keys);
+    }
+    json_array_foreach(section("external_types_bad"), i, v)
+    {
+        assert_status(kz_external_encode_typed(NULL, json_string_value(v), 1, text, &err), KZ_INVALID);
+        assert_status(kz_external_decode_typed(NULL, json_string_value(v), "user_AAAAAAAAAAA", NULL, 0, &id, &err),
+                      KZ_INVALID);
+    }
+}
+
 static void monouuids_are_those_of_the_vectors(void **state)
 {
     (void)state;
@@ -333,6 +393,8 @@ int main(void)
         cmocka_unit_test(xtea_is_that_of_the_vectors),
         cmocka_unit_test(speck_is_that_of_the_vectors),
         cmocka_unit_test(keyed_ids_are_those_of_the_vectors),
+        cmocka_unit_test(typed_ids_are_those_of_the_vectors),
+        cmocka_unit_test(bad_typed_ids_and_types_are_refused),
         cmocka_unit_test(monouuids_are_those_of_the_vectors),
         cmocka_unit_test(bad_monouuids_are_refused),
     };

@@ -1,8 +1,7 @@
 """Builds kazahana._core: the binding in src/ and the C library in one extension, for every Python from 3.9 on.
 
-What belongs to the library is read from its own meson.build files: the source files, and for each kind of source that
-needs another library, the macro and the pkg-config packages. A kind whose packages are missing is left out, as Meson
-does it. The library is two directories above, or in c/ in a source distribution.
+The library comes as the flat copy that scripts/flat-core makes. A kind of source whose packages are missing is left
+out, as Meson does it. In a source distribution the copy is in c/.
 """
 
 import concurrent.futures
@@ -20,21 +19,16 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
-LIBRARY = HERE / "c" if (HERE / "c").is_dir() else HERE.parents[1]
-PARTS = ("core", "lib", "sources")
-ALWAYS = ""  # the condition of what stands outside of every `if`
+PACKED = HERE / "c"  # the copy, in a source distribution
+ROOT = HERE.parents[1]
 
 
-def read_meson(path):
-    """(condition, line) for each line of a meson.build, for the plain `if ... endif` that these files use."""
-    condition = ALWAYS
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if match := re.match(r"if (.+)", line):
-            condition = match[1].strip()
-        elif line.startswith("endif"):
-            condition = ALWAYS
-        else:
-            yield condition, line
+def flat_core(directory):
+    """Where the library's files are: as they were packed, or copied into `directory` now."""
+    if PACKED.is_dir():
+        return PACKED
+    subprocess.run([sys.executable, ROOT / "scripts" / "flat-core", directory], check=True)
+    return pathlib.Path(directory)
 
 
 def pkg_config(option, packages):
@@ -50,66 +44,38 @@ def pkg_config(option, packages):
 
 
 class Library:
-    """What the C library consists of here: `files`, `macros`, `packages`."""
+    """What the C library consists of here: `files`, `headers`, `macros`, `packages`."""
 
-    def __init__(self):
-        wanted, macros, files = {}, {}, {}
-        for condition, line in read_meson(LIBRARY / "meson.build"):
-            if re.search(r"private_packages \+?= ", line):
-                wanted.setdefault(condition, []).extend(re.findall(r"'([\w.+-]+)'", line))
-            if macro := re.search(r"'-D(KZ_HAVE_\w+)'", line):
-                macros[condition] = macro[1]
-        for part in PARTS:
-            for condition, line in read_meson(LIBRARY / part / "meson.build"):
-                found = re.findall(r"'([\w]+\.c)'", line)
-                files.setdefault(condition, []).extend(LIBRARY / part / name for name in found)
-
-        self.files, self.macros, self.packages = [], [], []
-        for condition, packages in wanted.items():
-            if condition != ALWAYS and pkg_config("--exists", packages) is None:
-                print(f"kazahana: without {macros[condition]}: pkg-config does not find all of {', '.join(packages)}")
+    def __init__(self, directory):
+        self.files, self.headers = sorted(directory.glob("*.c")), list(directory.glob("*.h"))
+        self.macros, self.packages = ["KZ_OWN_CRYPTO"], []
+        for line in (directory / "packages").read_text(encoding="utf-8").splitlines():
+            macro, *packages = line.split()
+            if pkg_config("--exists", packages) is None:
+                print(f"kazahana: without {macro}: pkg-config does not find all of {', '.join(packages)}")
                 continue
-            self.files += files.get(condition, [])
+            self.macros.append(macro)
             self.packages += packages
-            if condition in macros:
-                self.macros.append(macros[condition])
-        if files.keys() - wanted.keys():
-            unknown = ", ".join(files.keys() - wanted.keys())
-            sys.exit(f"kazahana: some sources want `{unknown}`, of which meson.build says no private_packages")
-
-    @staticmethod
-    def headers():
-        return [path for part in (*PARTS, "include") for path in (LIBRARY / part).glob("*.h")]
-
-
-def embed_scripts(target):
-    """sources/redis_lua.h, which Meson makes too: Redis' scripts as C. A source distribution has it ready-made."""
-    if (LIBRARY / "scripts" / "embed").exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        inputs = [*(LIBRARY / "sources" / "lua").glob("*.lua"), *Library.headers()]
-        subprocess.run([sys.executable, LIBRARY / "scripts" / "embed", "--lua", target, *inputs], check=True)
 
 
 def version():
-    text = (LIBRARY / "meson.build").read_text(encoding="utf-8")
-    return re.search(r"^ *version: '([0-9.]+)',$", text, re.MULTILINE)[1]
+    header = PACKED / "kazahana.h" if PACKED.is_dir() else ROOT / "include" / "kazahana.h"
+    return re.search(r'^#define KZ_VERSION +"([0-9.]+)"$', header.read_text(encoding="utf-8"), re.MULTILINE)[1]
 
 
 class BuildExt(build_ext):
     """Compiles the library's files along with the extension's: several at once, and only what has changed."""
 
     def build_extension(self, ext):
-        library = Library()
+        directory = flat_core(pathlib.Path(self.build_temp, "flat"))
+        library = Library(directory)
         macros = [("_GNU_SOURCE", "1"), *((name, "1") for name in library.macros), *ext.define_macros]
         command = [*self.compiler.compiler_so, *(f"-D{name}={value}" for name, value in macros),
-                   *ext.extra_compile_args, *shlex.split(pkg_config("--cflags", library.packages))]
+                   *ext.extra_compile_args, *self.flags("--cflags", library)]
+        includes = [f"-I{path}" for path in (directory, *self.compiler.include_dirs)]
         # Objects that were made in another way are not these.
         objects_in = pathlib.Path(self.build_temp, hashlib.sha256(shlex.join(command).encode()).hexdigest()[:8])
-        embed_scripts(objects_in / "sources" / "redis_lua.h")
-        include_dirs = (objects_in, LIBRARY, LIBRARY / "include", *self.compiler.include_dirs)
-        includes = [f"-I{path}" for path in include_dirs]
-        headers = [*library.headers(), *(LIBRARY / "sources").glob("lua/*.lua"), *(HERE / "src").glob("*.h"),
-                   HERE / "setup.py"]
+        headers = [*library.headers, *(HERE / "src").glob("*.h"), HERE / "setup.py"]
         newest_header = max(path.stat().st_mtime for path in headers)
 
         def compile_one(source):
@@ -121,9 +87,12 @@ class BuildExt(build_ext):
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(compile_one, [*(HERE / source for source in ext.sources), *library.files]))
-        libraries = shlex.split(pkg_config("--libs", library.packages))
         self.compiler.link_shared_object(objects, self.get_ext_fullpath(ext.name), build_temp=self.build_temp,
-                                         extra_postargs=ext.extra_link_args + libraries)
+                                         extra_postargs=ext.extra_link_args + self.flags("--libs", library))
+
+    @staticmethod
+    def flags(option, library):
+        return shlex.split(pkg_config(option, library.packages)) if library.packages else []
 
 
 class Sdist(sdist):
@@ -131,14 +100,9 @@ class Sdist(sdist):
 
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)
-        paths = [LIBRARY / "meson.build", LIBRARY / "LICENSE", LIBRARY / "include" / "kazahana.h"]
-        for part in PARTS:
-            paths += [path for path in (LIBRARY / part).iterdir() if path.suffix in (".c", ".h", ".build")]
-        for path in paths:
-            target = pathlib.Path(base_dir) / "c" / path.relative_to(LIBRARY)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, target)
-        embed_scripts(pathlib.Path(base_dir) / "c" / "sources" / "redis_lua.h")
+        packed = pathlib.Path(base_dir, PACKED.name)
+        if flat_core(packed) == PACKED:
+            shutil.copytree(PACKED, packed, dirs_exist_ok=True)
 
 
 core = Extension(

@@ -397,6 +397,33 @@ class External(Case):
             self.assertEqual(self.done("external", "--key-file", keys, vector["id"]), vector["external"] + "\n")
             self.assertEqual(self.done("internal", "--key-file", keys, vector["external"]), vector["id"] + "\n")
 
+    def test_the_vectors_of_types(self):
+        for vector in VECTOR["external_typed"][::3]:
+            keys = ["--type", vector["type"]]
+            if "algorithm" in vector:
+                line = f"{vector['key_number']} {vector['algorithm']} {vector['secret_hex']}"
+                keys += ["--key-file", self.key_file(line)]
+            self.assertEqual(self.done("external", *keys, vector["id"]), vector["external"] + "\n")
+            self.assertEqual(self.done("internal", *keys, vector["external"]), vector["id"] + "\n")
+            self.refused(1, "internal", *keys, vector["external"].split("_", 1)[1], says=vector["type"])
+        for bad in VECTOR["external_types_bad"]:
+            self.refused(2, "external", "--type", bad, "1", says="--type")
+            self.refused(2, "internal", "--type", bad, "user_PAKqR3WCkr0", says="--type")
+        for bad in VECTOR["external_typed_bad"][::5]:
+            keys = ["--type", bad["type"]]
+            if "algorithm" in bad:
+                keys += ["--key-file", self.key_file(f"{bad['key_number']} {bad['algorithm']} {bad['secret_hex']}")]
+            self.refused(1, "internal", *keys, "--", bad["external"], says=bad["type"])
+
+    def test_a_type_is_for_ids_of_a_layout(self):
+        keys = ["--type", "post", "--key-file", self.key_file("0 speck " + "a5" * 32)]
+        tsid = self.done("next", "--from", "static:5", "--layout", "tsid")
+        text = self.done("external", *keys, stdin=tsid).strip()
+        self.assertEqual(self.done("internal", *keys, "--layout", "tsid", text), tsid)
+        self.refused(1, "internal", *keys, text, says="layout 41-14-8")
+        self.refused(2, "internal", "--layout", "tsid", text, says="--type")
+        self.refused(2, "internal", *keys, "--layout", "nonsense", text, says="nonsense")
+
     def test_a_million_go_there_and_back(self):
         ids = self.done("next", "-n", "1000000", "--from", "static:5", "--layout", "snowflake")
         for keys in ([], ["--key-file", self.key_file("2 xtea " + "5a" * 16)],
@@ -629,7 +656,7 @@ class Leases(LeaseCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process = self.start("next", "-n", "1000000000", *source)
             process.stdout.readline()
-            self.assertEqual([lease["holder"]["pid"] for lease in self.held(*source)], [str(process.pid)])
+            self.assertEqual([lease["meta"]["pid"] for lease in self.held(*source)], [str(process.pid)])
             process.send_signal(number)
             rest = process.stdout.read()
             self.assertEqual((process.wait(timeout=PATIENCE_S), process.stderr.read()), (128 + number, b""))
@@ -789,11 +816,13 @@ class LeaseTable(LeaseCase):
     def test_json_has_no_secret_and_its_times_can_be_reckoned_with(self):
         process = self.holding()
         lease, = self.held()
-        self.assertEqual(set(lease), {"service", "node", "holder", "since", "until", "left_ms", "twin_until"})
-        self.assertEqual((lease["service"], lease["holder"]["pid"]), ("default", str(process.pid)))
+        self.assertEqual(set(lease), {"service", "id", "bitId", "bitSeq", "created", "expired", "fallbackCreated",
+                                      "fallbackExpired", "left_ms", "meta"})
+        self.assertEqual((lease["service"], lease["meta"]["pid"]), ("default", str(process.pid)))
+        self.assertEqual((lease["bitId"], lease["bitSeq"]), (14, 8))
         self.assertTrue(500000 < lease["left_ms"] <= 600000)
-        self.assertLess(lease["since"], lease["until"])
-        self.assertLess(lease["until"], lease["twin_until"])
+        self.assertEqual(lease["expired"] - lease["created"], 600000)
+        self.assertEqual(lease["fallbackExpired"] - lease["fallbackCreated"], 2400000)
         self.assertEqual(self.held("--service", "none"), [])
 
     def test_a_source_without_a_table_says_so(self):
@@ -807,14 +836,15 @@ class LeaseTable(LeaseCase):
         url = f"redis://127.0.0.1:{server.port}/0"
         self.holding("--from", url)
         lease, = self.held("--from", url)
-        holders = {'{"host":"\033[31m\u009b1m"}': {"host": "\033[31m\u009b1m"},
+        holders = {'{"host":"\u009b1m"}': {"host": "\u009b1m"},
+                   '{"host":"\033[31m"}': '{"host":"\033[31m"}', # JSON has no bare control characters
                    '{"a":"\\u001b\\"x\\u00e9","b":""}': {"a": '\033"x\u00e9', "b": ""},
                    "{}": {}, "not json": "not json", '{"a":1}': '{"a":1}', '{"a":"b"} x': '{"a":"b"} x',
                    '{"a":"b': '{"a":"b', '{"a":"\\': '{"a":"\\', '{"a":"\\u12"}': '{"a":"\\u12"}', "{": "{",
                    '{"a":"b",}': '{"a":"b",}'}
         for holder, meant in holders.items():
-            server.ask("HSET", f"lease:{lease['node']}", "holder", holder)
-            self.assertEqual(self.held("--from", url)[0]["holder"], meant)
+            server.ask("HSET", f"lease:{lease['id']}", "holder", holder)
+            self.assertEqual(self.held("--from", url)[0]["meta"], meant)
             text = self.done("leases", "--from", url, env=self.env)
             self.assertNotRegex(text, "[\033\u009b]")
             self.assertEqual(len(text.splitlines()), 2)

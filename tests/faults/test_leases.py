@@ -201,10 +201,10 @@ class Crowds(Fleet):
             held = [json.loads(line) for line in self.leases(url)]
             for process in fleet[::2]:
                 process.send(signal.SIGKILL)
-            left = {json.loads(line)["node"] for line in self.leases(url)}
+            left = {json.loads(line)["id"] for line in self.leases(url)}
             passed_ms = (time.monotonic() - asked_s) * 1000
             # Nobody gave theirs back: what cannot have ended yet is still out.
-            self.assertLessEqual({lease["node"] for lease in held if lease["left_ms"] > passed_ms}, left)
+            self.assertLessEqual({lease["id"] for lease in held if lease["left_ms"] > passed_ms}, left)
         # Others come at once, into what is left.
         for url, fleet in zip(stores, fleets):
             fleet += [self.start(url, *minting) for _ in range(4)]

@@ -79,7 +79,7 @@ class Slots(Fleet):
             self.assertEqual(late.ids(), [])
         lines = self.leases(self.url())
         self.assertEqual(len(lines), 1024)
-        self.assertEqual(sum('"holder":"LOCKED"' in line for line in lines), 1023)
+        self.assertEqual(sum('"meta":"LOCKED"' in line for line in lines), 1023)
         self.assertEqual(sum('"pid":"%d"' % last.popen.pid in line for line in lines), 1)
         self.assertNotIn(self.holder(1023).split()[1], "".join(lines))
         self.assertEqual(last.end(), 128 + signal.SIGTERM)

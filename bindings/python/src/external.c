@@ -62,9 +62,43 @@ static PyObject *decode(PyObject *op, PyObject *args)
     return PyLong_FromUnsignedLongLong(id);
 }
 
+static PyObject *encode_typed(PyObject *op, PyObject *args)
+{
+    const char *type;
+    PyObject *number;
+    kz_id id;
+    kz_error err;
+    char text[KZ_EXTERNAL_TYPED_SIZE];
+    if (!PyArg_ParseTuple(args, "sO:encode_typed", &type, &number) || !kzpy_id(number, &id))
+        return NULL;
+    if (kz_external_encode_typed(((external *)op)->keys, type, id, text, &err))
+        return kzpy_raise(&err);
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *decode_typed(PyObject *op, PyObject *args)
+{
+    const char *type, *text, *layout_text = "kazahana";
+    kz_layout layout;
+    kz_id id;
+    kz_error err;
+    if (!PyArg_ParseTuple(args, "ss|s:decode_typed", &type, &text, &layout_text))
+        return NULL;
+    if (kz_layout_parse(layout_text, &layout, &err) ||
+        kz_external_decode_typed(((external *)op)->keys, type, text, &layout, 0, &id, &err))
+        return kzpy_raise(&err);
+    return PyLong_FromUnsignedLongLong(id);
+}
+
 static PyMethodDef methods[] = {
     {"encode", encode, METH_O, "encode(id, /)\n--\n\nThe ID as 11 characters of base64url."},
     {"decode", decode, METH_VARARGS, "decode(text, /)\n--\n\nThe ID that such a text stands for."},
+    {"encode_typed", encode_typed, METH_VARARGS,
+     "encode_typed(type, id, /)\n--\n\nThe same with the type and _ in front; with keys the type is part of the key."},
+    {"decode_typed", decode_typed, METH_VARARGS,
+     "decode_typed(type, text, layout='kazahana', /)\n--\n\nThe ID of a text of that type. InvalidError: it has "
+     "another "
+     "type, or\nwhat comes out is no ID of the layout, or one of the future."},
     {0},
 };
 

@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import tarfile
+import tempfile
 import unittest
 import zipfile
 
@@ -52,23 +53,27 @@ class Package(unittest.TestCase):
             names = set(tar.getnames())
         for part in ("core", "lib", "sources"):
             for path in (ROOT / part).glob("*.[ch]"):
-                self.assertIn(f"{top}/c/{part}/{path.name}", names)
-        for name in ("c/include/kazahana.h", "c/meson.build", "src/core.h", "src/core.map", "LICENSE", "setup.py"):
+                self.assertIn(f"{top}/c/kz_{part}_{path.name}", names)
+        for name in ("c/kazahana.h", "c/packages", "c/LICENSE", "src/core.h", "src/core.map", "LICENSE", "setup.py"):
             self.assertIn(f"{top}/{name}", names)
 
     @unittest.skipUnless("KZ_BUILD" in os.environ, "KZ_BUILD does not name Meson's build directory")
     def test_the_extension_is_made_of_what_meson_makes_the_library_of(self):
-        script = "import json, runpy; library = runpy.run_path('setup.py')['Library'](); " \
-            "print(json.dumps([[str(file) for file in library.files], library.macros]))"
-        ours = json.loads(output(SYSTEM_PYTHON, "-c", script, cwd=ROOT / "bindings" / "python").splitlines()[-1])
+        script = "import json, runpy, sys; setup = runpy.run_path('setup.py'); " \
+            "library = setup['Library'](setup['flat_core'](sys.argv[1])); " \
+            "print(json.dumps([[file.name for file in library.files], library.macros]))"
+        with tempfile.TemporaryDirectory() as folder:
+            lines = output(SYSTEM_PYTHON, "-c", script, folder, cwd=ROOT / "bindings" / "python").splitlines()
+        ours = json.loads(lines[-1])
         targets = json.loads(output("meson", "introspect", "--targets", os.environ["KZ_BUILD"]))
         library, = (target for target in targets
                     if target["name"] == "kazahana" and target["type"] == "static library")
         files = [file for group in library["target_sources"] for file in group["sources"]]
         macros = {word[2:] for group in library["target_sources"] for word in group["parameters"]
                   if word.startswith("-DKZ_HAVE_")}
-        self.assertEqual(sorted(ours[0]), sorted(files))
-        self.assertEqual(set(ours[1]), macros)
+        flat = ["kz_" + os.path.relpath(file, ROOT).replace("/", "_") for file in files]
+        self.assertEqual(sorted(ours[0]), sorted(flat))
+        self.assertEqual(set(ours[1]), {*macros, "KZ_OWN_CRYPTO"})
 
     @unittest.skipUnless(SUBINTERPRETERS, "this Python has no module for sub-interpreters")
     def test_a_sub_interpreter_is_refused_in_words(self):

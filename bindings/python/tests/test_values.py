@@ -128,6 +128,22 @@ class External(InFolder):
         self.assertEqual(kazahana.from_text(ids.encode(1), "base64url"), 0x3C02AA47758292BD)
         self.assertEqual(ids.decode(ids.encode(2**64 - 1)), 2**64 - 1)
 
+    def test_typed_texts_are_those_of_the_vectors(self):
+        for vector in VECTORS["external_typed"]:
+            keys = None
+            if "algorithm" in vector:
+                keys = [Key(vector["key_number"], bytes.fromhex(vector["secret_hex"]), vector["algorithm"])]
+            ids = ExternalIds(keys=keys)
+            self.assertEqual(ids.encode_typed(vector["type"], int(vector["id"])), vector["external"])
+            self.assertEqual(ids.decode_typed(vector["type"], vector["external"]), int(vector["id"]))
+            with self.assertRaisesRegex(kazahana.InvalidError, "begins with other_"):
+                ids.decode_typed("other", vector["external"])
+        tsid = 38352658567418872
+        ids = ExternalIds(keys=[Key(0, b"0123456789abcdef")])
+        self.assertEqual(ids.decode_typed("post", ids.encode_typed("post", tsid), "tsid"), tsid)
+        with self.assertRaisesRegex(kazahana.InvalidError, "not a type"):
+            ids.encode_typed("Post", 1)
+
     def test_keys_can_be_changed_while_old_texts_still_read(self):
         old, new = Key(0, b"0123456789abcdef"), Key(1, b"fedcba9876543210", "speck")
         text = ExternalIds(keys=[old]).encode(42)
