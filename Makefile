@@ -20,7 +20,7 @@ install_packages = @scripts/install-packages
 endif
 
 .PHONY: help build run check test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
-	format install clean posts scale-demo
+	format install clean go posts scale-demo
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -50,6 +50,10 @@ check: ## Worth running while you work, under two minutes: lint, build, and the 
 test: ## Everything: lint, all suites, again under ASan and UBSan, threads and leases under TSan
 	$(install_packages) build test
 	@scripts/run-tests
+
+go: ## The Go module bindings/go: the C core beside it, built
+	$(install_packages) build go
+	@bindings/go/run-tests --build
 
 posts: ## The example backend, build/examples/posts/posts
 	$(install_packages) build posts

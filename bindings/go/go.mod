@@ -1,0 +1,3 @@
+module kazahana
+
+go 1.19

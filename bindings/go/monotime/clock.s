@@ -1,0 +1,1 @@
+// Empty: it lets clock.go declare a function without a body.
