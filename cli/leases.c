@@ -264,7 +264,7 @@ static const char help[] =
     "same\n"
     "place in the fallback half, which its holder may use when it cannot reach the table. Secrets are never shown.\n"
     "\n"
-    "      --from URL    a lease table: sqlite:/path/leases.db, redis://host/db, rediss://host/db; or TSID slots:\n"
+    "      --from URL    a lease table: sqlite:/path/leases.db, redis://host/db, postgres://host/db; or TSID slots:\n"
     "                    tsid+redis://host/db; unless given, the embedded default (see kazahana next)\n"
     "      --service S   of this service alone\n"
     "      --json        one object a line\n"

@@ -3,7 +3,9 @@
 #include "core/error.h"
 #include "sources/postgres_source.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 kz_status kz__postgres_missing(const kz__postgres *p, kz_error *err)
 {

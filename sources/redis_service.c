@@ -101,11 +101,12 @@ kz_status kz__redis_ready(kz__redis *source, const char *asked, const char **ser
 
 void kz__redis_add_opening(kz__redis_call *call, const kz__redis *source, const kz__redis_seen *seen)
 {
-    static const char *const flags[2][2] = {{"", "g"}, {"q", "qg"}};
+    static const char *const flags[2][2][2] = {{{"n", ""}, {"gn", "g"}}, {{"qn", "q"}, {"qgn", "qg"}}};
+    const kz__table_params *params = &source->params;
     kz__redis_add_layout(call, &source->params.layout);
     kz__redis_add_number(call, source->params.lease_ms);
     kz__redis_add_number(call, KZ__MAX_THROUGHPUT_DEFAULT);
-    kz__redis_add(call, flags[source->params.quarantine][source->params.layout_given]);
+    kz__redis_add(call, flags[params->quarantine][params->layout_given][params->create]);
     kz__redis_add_number(call, seen->generation);
     kz__redis_add(call, seen->born);
 }

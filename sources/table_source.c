@@ -231,7 +231,8 @@ kz_status kz__table_source_now(void *ctx, int64_t *source_ms, uint64_t *generati
     if (status)
         return status;
     s->store->rollback(s, KZ_OK);
-    if (t.now_ms - t.high_ms > NOW_AHEAD_MS) {
+    /* A table that is not there yet is not made by a question. */
+    if (t.high_ms && t.now_ms - t.high_ms > NOW_AHEAD_MS) {
         ask.write = true;
         status = change(s, &ask, now_work, NULL, &t, err);
         if (status)

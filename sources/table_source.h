@@ -39,7 +39,8 @@ typedef struct kz__table_store {
     /* The rows of the service that begin was asked for; none, if it was not found. */
     kz__rows (*rows)(kz__table_source *s);
     /* Makes rows, service, time and generation durable. KZ_AGAIN, from here or from the rows: somebody was faster,
-     * nothing is written, the flow begins anew. Within a group: nothing is durable yet, and it cannot be undone any more. */
+     * nothing is written, the flow begins anew. Within a group: nothing is durable yet, and it cannot be undone any
+     * more. */
     kz_status (*commit)(kz__table_source *s, kz__transaction *t, kz_error *err);
     /* `why` is what failed, KZ_OK after a look. */
     void (*rollback)(kz__table_source *s, kz_status why);

@@ -458,9 +458,9 @@ static void a_service_in_the_url_is_the_opener_s(void **state)
 static void parameters_are_checked(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"?lease=10",        "?lease=min",   "?lease=1ms",
-                                      "?lease=8d",        "?service=a/b", "?service=",
-                                      "?amnesia=perhaps", "?unknown=1",   "?lease=99999999999999999999h"};
+    static const char *const bad[] = {
+        "?lease=10", "?lease=min",       "?lease=1ms",  "?lease=8d",  "?service=a/b",
+        "?service=", "?amnesia=perhaps", "?create=yes", "?unknown=1", "?lease=99999999999999999999h"};
     table *t = table_of("kazahana");
     void *source = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -486,6 +486,31 @@ static bool collect(void *ctx, const kz_lease_info *info)
     if (strcmp(info->service, l->service) == 0 && l->count < 8)
         l->infos[l->count++] = *info;
     return true;
+}
+
+static void create_no_makes_nothing(void **state)
+{
+    (void)state;
+    table *t = table_of("kazahana");
+    void *source = NULL, *other = NULL;
+    /* Some can tell when they are opened, others when a lease is wanted. */
+    kz_status status = try_open(t, "?create=no", NULL, &source);
+    if (status == KZ_OK) {
+        status = acquire(t, source, 1);
+        t->kind->ops->close(source, false);
+    }
+    assert_status(status, KZ_NOT_FOUND);
+    assert_contains(t->err.message, "create=no");
+    other = open_with(t, "");
+    listing l = {.service = t->service};
+    assert_ok(t->kind->ops->list(other, NULL, collect, &l, &t->err));
+    assert_int_equal(l.count, 0);
+    grant_one(t, other);
+    /* What is there is used. */
+    source = open_with(t, "?create=no");
+    grant_one(t, source);
+    t->kind->ops->close(source, false);
+    discard(t, other);
 }
 
 static void the_list_and_the_health_show_what_is_out(void **state)
@@ -763,6 +788,7 @@ int contract_run(const contract_kind *kind)
         cmocka_unit_test(a_service_keeps_its_layout_and_lease),
         cmocka_unit_test(a_service_in_the_url_is_the_opener_s),
         cmocka_unit_test(parameters_are_checked),
+        cmocka_unit_test(create_no_makes_nothing),
         cmocka_unit_test(the_list_and_the_health_show_what_is_out),
         cmocka_unit_test(a_listing_is_in_order_and_begins_where_it_is_told),
         cmocka_unit_test(settings_make_a_service_and_count_from_the_next_grant_on),

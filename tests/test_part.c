@@ -125,30 +125,50 @@ static kz_status ask(void *ctx, kz__part *part, const kz__part_question *questio
     return KZ_OK;
 }
 
-/* Takes away what goes, and what is written over. */
-static kz_status store_removal(void *ctx, const kz__part_change *change, kz_error *err)
+static void overlaps_nothing(story *s, const kz__row *row)
+{
+    size_t at = 0;
+    const kz__row *other;
+    while ((other = kz__memory_rows_each(s->store, &at)))
+        assert_true(other->hi <= row->lo || other->lo >= row->hi);
+}
+
+/* Rows in the order they come in, as a store with a constraint would. */
+static kz_status store_row(void *ctx, const kz__part_change *change, kz_error *err)
+{
+    (void)err;
+    story *s = ctx;
+    kz__row row;
+    if (!change->row)
+        return KZ_OK;
+    kz_status there = s->store_rows.out_at(s->store, change->row->lo, &row, NULL);
+    assert_int_equal(there == KZ_OK, change->gone || change->had);
+    if (there == KZ_OK)
+        assert_ok(s->store_rows.out_remove(s->store, row.lo, NULL));
+    if (change->gone)
+        return KZ_OK;
+    overlaps_nothing(s, change->row);
+    return s->store_rows.out_add(s->store, change->row, NULL);
+}
+
+/* Ranges that go away or are written over. */
+static kz_status store_range_gone(void *ctx, const kz__part_change *change, kz_error *err)
 {
     (void)err;
     story *s = ctx;
     kz__range old;
-    kz__row row;
-    kz_status there = change->row ? s->store_rows.out_at(s->store, change->row->lo, &row, NULL)
-                                  : s->store_rows.free_ending(s->store, change->range->hi, &old, NULL);
-    assert_int_equal(there == KZ_OK, change->gone || change->had);
-    if (there)
+    if (!change->range)
         return KZ_OK;
-    return change->row ? s->store_rows.out_remove(s->store, row.lo, NULL)
-                       : s->store_rows.free_remove(s->store, old.lo, NULL);
+    kz_status there = s->store_rows.free_ending(s->store, change->range->hi, &old, NULL);
+    assert_int_equal(there == KZ_OK, change->gone || change->had);
+    return there ? KZ_OK : s->store_rows.free_remove(s->store, old.lo, NULL);
 }
 
-static kz_status store_addition(void *ctx, const kz__part_change *change, kz_error *err)
+static kz_status store_range(void *ctx, const kz__part_change *change, kz_error *err)
 {
     (void)err;
     story *s = ctx;
-    if (change->gone)
-        return KZ_OK;
-    return change->row ? s->store_rows.out_add(s->store, change->row, NULL)
-                       : s->store_rows.free_add(s->store, *change->range, NULL);
+    return change->gone || !change->range ? KZ_OK : s->store_rows.free_add(s->store, *change->range, NULL);
 }
 
 static void begin(story *s)
@@ -160,8 +180,9 @@ static void begin(story *s)
 
 static void commit(story *s)
 {
-    assert_ok(kz__part_changes(s->part, store_removal, s, NULL));
-    assert_ok(kz__part_changes(s->part, store_addition, s, NULL));
+    assert_ok(kz__part_changes(s->part, store_row, s, NULL));
+    assert_ok(kz__part_changes(s->part, store_range_gone, s, NULL));
+    assert_ok(kz__part_changes(s->part, store_range, s, NULL));
     kz__memory_rows_commit(s->store);
     s->store_service = s->part_service;
     s->store_heights = kz__part_heights(s->part);

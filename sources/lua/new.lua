@@ -5,6 +5,7 @@ local quarantine, given = string.find(ARGV[8], 'q'), string.find(ARGV[8], 'g')
 
 -- A new service: its settings and its free space, also if nothing is granted, so that a quarantine ends.
 local function create()
+  if string.find(ARGV[8], 'n') then return nil, {'MISSING'} end
   if redis.call('EXISTS', FREE, LEASES, TWINS) > 0 then return nil, {'HEADLESS'} end
   local s = {name = name, epoch = wanted.epoch, time = wanted.time, node = wanted.node, seq = wanted.seq,
              lease = num(ARGV[6], 'lease'), max = num(ARGV[7], 'max'), high_blocks = 0, granted = 0, cursor = 0,
