@@ -6,7 +6,7 @@
 #include "bench/saturate.h"
 #include "bench/table.h"
 
-#include "lib/clock.h"
+#include "host/clock.h"
 
 #include <getopt.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Whether the IDs that were measured are right: no twins, upward, not from the future, and how old. */
 #include "bench/check.h"
 
-#include "lib/clock.h"
+#include "host/clock.h"
 
 static int64_t wall_minus_boot_ns;
 

@@ -5,7 +5,7 @@
 #include "bench/switches.h"
 #include "bench/table.h"
 
-#include "lib/clock.h"
+#include "host/clock.h"
 
 #include <kazahana.h>
 

@@ -1,7 +1,7 @@
 /* Measuring: a work is done in short slices, alone or by two threads at once, many times over. */
 #include "bench/measure.h"
 
-#include "lib/clock.h"
+#include "host/clock.h"
 
 #include <math.h>
 #include <pthread.h>

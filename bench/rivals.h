@@ -4,7 +4,7 @@
 
 #include "bench/measure.h"
 
-#include "lib/clock.h"
+#include "host/clock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

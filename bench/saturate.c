@@ -1,7 +1,7 @@
 /* As many IDs as the layout has, for a while: how many came, and what the waiting cost. */
 #include "bench/saturate.h"
 
-#include "lib/clock.h"
+#include "host/clock.h"
 
 #include <sys/resource.h>
 

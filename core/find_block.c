@@ -156,3 +156,12 @@ kz_status kz__count_blocks(const kz__rows *rows, const kz__service *service, kz_
     }
     return KZ_OK;
 }
+
+uint64_t kz__table_blocks_in(const kz__service *service, kz__range range)
+{
+    unsigned height = service->seq_bits;
+    uint64_t half = UINT64_C(1) << (service->node_bits + height - 1);
+    uint64_t lo = (range.lo + (UINT64_C(1) << height) - 1) >> height;
+    uint64_t hi = (range.hi < half ? range.hi : half) >> height;
+    return lo < hi ? hi - lo : 0;
+}

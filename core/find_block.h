@@ -34,4 +34,7 @@ static inline uint64_t kz__service_half(const kz__service *service)
     return UINT64_C(1) << (kz__service_slot_bits(service) - 1);
 }
 
+/* Aligned blocks of the service's usual size in the lower half's part of a free range. */
+uint64_t kz__table_blocks_in(const kz__service *service, kz__range range);
+
 #endif

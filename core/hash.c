@@ -184,6 +184,16 @@ void kz__hkdf_expand(const uint8_t key[static KZ__SHA256_SIZE], const char *info
     explicit_bzero(sum, sizeof sum);
 }
 
+void kz__hex(const uint8_t *bytes, size_t count, char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < count; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    text[2 * count] = '\0';
+}
+
 bool kz__same_bytes(const void *a, const void *b, size_t size)
 {
     const volatile uint8_t *x = a, *y = b;

@@ -22,6 +22,9 @@ enum { KZ__HKDF_INFO_MAX = 64 };
 void kz__hkdf_extract(const void *secret, size_t size, uint8_t key[static KZ__SHA256_SIZE]);
 void kz__hkdf_expand(const uint8_t key[static KZ__SHA256_SIZE], const char *info, uint8_t *derived, size_t size);
 
+/* In lower case; `text` has room for 2 * count digits and a zero. */
+void kz__hex(const uint8_t *bytes, size_t count, char *text);
+
 /* Takes as long whatever the bytes are. */
 bool kz__same_bytes(const void *a, const void *b, size_t size);
 

@@ -407,3 +407,9 @@ kz_status kz__table_release(const kz__rows *rows, kz__service *service, uint32_t
 {
     return kz__table_release_if(rows, service, node, same_secret, (void *)(uintptr_t)secret, timestamp_ms, now_ms, err);
 }
+
+void kz__grant_copy(kz_grant *to, const kz_grant *from)
+{
+    memcpy(to, from, offsetof(kz_grant, leases));
+    memcpy(to->leases, from->leases, from->count * sizeof from->leases[0]);
+}

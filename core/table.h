@@ -20,6 +20,7 @@
 #define KZ__SWEEP_ROWS             64 /* ended rows that one acquire returns to free space at most */
 #define KZ__SEARCH_BLOCKS          64 /* blocks looked at for one whose twin is free, before one without is taken */
 #define KZ__RELEASE_SKEW_MS        30000
+#define KZ__LIST_PAGE              64 /* lines of a listing that are read at once */
 
 /* A service: an ID space of its own. Settings first, then what the table remembers. */
 typedef struct kz__service {
@@ -140,5 +141,8 @@ kz_status kz__service_init(kz__service *service, const char *name, const kz_layo
 
 /* The layout of a service's usual blocks: a preset, if it equals one. */
 void kz__service_layout(const kz__service *service, kz_layout *layout);
+
+/* Copies the part of a grant that is filled. */
+void kz__grant_copy(kz_grant *to, const kz_grant *from);
 
 #endif

@@ -1,7 +1,7 @@
 /* Source URLs: every piece lies inside the text, and what a source is asked for is found again. */
 #include "target.h"
 
-#include "lib/url.h"
+#include "core/url.h"
 
 static void must_lie_inside(const kz__url *url, const char *piece)
 {

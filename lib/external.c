@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/text.h"
-#include "lib/clock.h"
+#include "host/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

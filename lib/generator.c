@@ -1,7 +1,7 @@
 /* Opening, closing and asking about a generator. How it mints is in lib/mint.c. */
 #include "lib/generator.h"
 #include "core/error.h"
-#include "lib/page.h"
+#include "host/page.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include "core/decide.h"
 #include "core/idclock.h"
 #include "core/keeper.h"
-#include "lib/clock.h"
+#include "host/clock.h"
 #include "lib/source.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* Sources by URL: the registry of kinds, and looking at one without minting. */
 #include "lib/source.h"
 #include "core/error.h"
-#include "lib/clock.h"
+#include "host/clock.h"
 #include "sources/all.h"
 
 #include <stdio.h>

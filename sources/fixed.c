@@ -1,9 +1,9 @@
 /* static:N and env:NAME: one node for ever, with or without a high-water mark on disk. */
 #include "core/error.h"
 #include "core/plane.h"
-#include "lib/clock.h"
-#include "lib/page.h"
-#include "lib/url.h"
+#include "core/url.h"
+#include "host/clock.h"
+#include "host/page.h"
 #include "sources/all.h"
 #include "sources/state.h"
 

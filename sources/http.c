@@ -1,6 +1,7 @@
 /* http:// and https://: a lease server, or several that share a store. Here are the questions; what the answers must be
  * is in http_answer.c, and how they travel in http_link.c. */
 #include "core/error.h"
+#include "core/values.h"
 #include "sources/all.h"
 #include "sources/http_source.h"
 

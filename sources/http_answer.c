@@ -1,7 +1,8 @@
 /* What a lease server answers, read without believing any of it: every field has its type and its range. */
 #include "sources/http_answer.h"
 #include "core/error.h"
-#include "sources/lease_table.h"
+#include "core/values.h"
+#include "sources/table_params.h"
 
 #include <inttypes.h>
 #include <jansson.h>

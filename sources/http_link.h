@@ -3,7 +3,7 @@
 #ifndef KZ_SOURCES_HTTP_LINK_H
 #define KZ_SOURCES_HTTP_LINK_H
 
-#include "lib/url.h"
+#include "core/url.h"
 
 #define KZ__HTTP_HOSTS_MAX  16
 #define KZ__HTTP_TOKEN_SIZE 1025             /* up to 1024 characters and a terminating zero */

@@ -4,7 +4,7 @@
 
 #include "sources/http_answer.h"
 #include "sources/http_link.h"
-#include "sources/lease_table.h"
+#include "sources/table_params.h"
 
 typedef struct kz__http {
     kz__http_link *link;

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/find_block.h"
 #include "core/memory_rows.h"
-#include "lib/page.h"
+#include "host/page.h"
 #include "sources/all.h"
 #include "sources/table_source.h"
 

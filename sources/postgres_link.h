@@ -2,7 +2,7 @@
 #ifndef KZ_SOURCES_POSTGRES_LINK_H
 #define KZ_SOURCES_POSTGRES_LINK_H
 
-#include "lib/url.h"
+#include "core/url.h"
 
 #include <libpq-fe.h>
 

@@ -1,8 +1,9 @@
 /* The rows of a lease table in PostgreSQL: brought in one trip, written in one. */
 #include "core/error.h"
 #include "core/find_block.h"
-#include "lib/clock.h"
+#include "host/clock.h"
 #include "sources/postgres_source.h"
+#include "sources/table_time.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* Acquire, release and the time, in Redis: the questions that the scripts are asked, and their answers, of which
  * nothing is believed unchecked. */
 #include "core/error.h"
+#include "core/release.h"
+#include "host/random.h"
 #include "sources/redis_source.h"
 
 #include <inttypes.h>

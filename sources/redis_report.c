@@ -1,5 +1,7 @@
 /* The lease table in Redis, looked at from outside: who holds what, and what the server can promise. */
 #include "core/error.h"
+#include "core/find_block.h"
+#include "core/values.h"
 #include "sources/redis_source.h"
 
 #include <inttypes.h>

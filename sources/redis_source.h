@@ -2,8 +2,8 @@
 #ifndef KZ_SOURCES_REDIS_SOURCE_H
 #define KZ_SOURCES_REDIS_SOURCE_H
 
-#include "sources/lease_table.h"
 #include "sources/redis_scripts.h"
+#include "sources/table_params.h"
 
 /* A server whose clock is further behind the highest time it answered grants nothing. */
 #define KZ__REDIS_BEHIND_MS 1000

@@ -1,7 +1,7 @@
 /* sqlite:/path/leases.db: a lease table in a file, for any number of processes on one host. */
 #include "sources/sqlite.h"
 #include "core/error.h"
-#include "lib/clock.h"
+#include "host/clock.h"
 #include "sources/sqlite_source.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  * them could see its log deleted by the next process. So a fork waits for the calls under way and closes this process's
  * connections first; they open again when they are needed. */
 #include "core/error.h"
-#include "lib/page.h"
+#include "host/page.h"
 #include "sources/sqlite_source.h"
 
 #include <stdatomic.h>

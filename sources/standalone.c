@@ -1,7 +1,7 @@
 /* standalone: no coordinator at all. It grants nothing; the generator has only unfenced fallback IDs, which promise
  * nothing. */
 #include "core/error.h"
-#include "lib/url.h"
+#include "core/url.h"
 #include "sources/all.h"
 
 static kz_status standalone_open(void **out, const char *text, const kz_source_options *options, kz_source_facts *facts,

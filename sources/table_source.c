@@ -1,7 +1,8 @@
 /* The one flow of every lease table. The rules are core/table's, rows and durability the store's. */
 #include "sources/table_source.h"
 #include "core/error.h"
-#include "core/find_block.h"
+#include "core/release.h"
+#include "host/random.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,9 @@
 #ifndef KZ_SOURCES_TABLE_SOURCE_H
 #define KZ_SOURCES_TABLE_SOURCE_H
 
-#include "sources/lease_table.h"
+#include "core/find_block.h"
+#include "sources/table_params.h"
+#include "sources/table_time.h"
 
 /* What a transaction is for, so that a far store can bring what the rules will want in one trip. */
 typedef struct kz__table_ask {

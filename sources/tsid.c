@@ -1,6 +1,7 @@
 /* tsid+redis:// and tsid+rediss://: the node slots sys:tsid:node:0 .. 1023 in Redis, for TSIDs. */
 #include "sources/tsid.h"
 #include "core/error.h"
+#include "core/values.h"
 #include "sources/all.h"
 
 #include <stdarg.h>

@@ -5,7 +5,9 @@
  */
 #include "core/error.h"
 #include "core/plane.h"
-#include "lib/clock.h"
+#include "core/release.h"
+#include "host/clock.h"
+#include "host/random.h"
 #include "sources/tsid.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* What every lease table must do, asked through the interface for sources. */
 #include "contract.h"
 #include "core/table.h"
-#include "lib/clock.h"
+#include "host/clock.h"
 #include "random.h"
 #include "test.h"
 

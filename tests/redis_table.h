@@ -2,7 +2,7 @@
 #ifndef KZ_TESTS_REDIS_TABLE_H
 #define KZ_TESTS_REDIS_TABLE_H
 
-#include "lib/clock.h"
+#include "host/clock.h"
 #include "sources/all.h"
 #include "tests/redis_server.h"
 #include "tests/test.h"

@@ -2,7 +2,7 @@
  * secret is repeated. What a real server does is tested in tests/faults/test_server.py. */
 #include "tests/test.h"
 
-#include "lib/clock.h"
+#include "host/clock.h"
 #include "sources/all.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
 /* One seeded sequence of operations gets the same answers from the lease table in Redis as from core/table.c. */
 #include "core/memory_rows.h"
-#include "sources/lease_table.h"
+#include "host/random.h"
 #include "sources/redis_link.h"
 #include "tests/random.h"
 #include "tests/redis_table.h"

@@ -1,5 +1,5 @@
 /* The lease file: crashes, forks, full disks, and files that are not what they should be. */
-#include "lib/clock.h"
+#include "host/clock.h"
 #include "random.h"
 #include "sources/sqlite.h"
 #include "sources/sqlite_file.h"

@@ -2,7 +2,7 @@
 #include "core/memory_rows.h"
 #include "core/rules.h"
 #include "random.h"
-#include "sources/lease_table.h"
+#include "sources/table_time.h"
 #include "test.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "random.h"
 #include "test.h"
 
-#include "lib/url.h"
+#include "core/url.h"
 
 #include <stdio.h>
 

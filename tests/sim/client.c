@@ -100,6 +100,8 @@ static void keep_now(world *w, client *c)
         return;
     c->busy = true;
     c->errand_number++;
+    if (c->errand.task.deed == KZ__RELEASE)
+        oracle_gives_up(w, c, &c->errand.task.lease, c->errand.release.timestamp_ms);
     server_receive(w, c, &c->errand, c->errand_number);
     ticket *t = malloc(sizeof *t);
     *t = (ticket){c, c->life, c->errand_number};
@@ -144,6 +146,8 @@ void client_answer(world *w, client *c, unsigned life, uint64_t number, kz_statu
     c->busy = false;
     kz_error err = {.status = status};
     status = kz__keeping_done(c->gen, &c->errand, status, grant, &err);
+    if (status == KZ_OK && c->errand.task.deed == KZ__ACQUIRE)
+        oracle_holds(w, c, grant);
     if (status == KZ_OK && w->tight && c->errand.task.deed == KZ__ACQUIRE)
         press(w, c, grant);
     if (status && status != KZ_UNAVAILABLE && status != KZ_NO_FREE_NODE && c->errand.task.deed == KZ__ACQUIRE)
@@ -158,7 +162,7 @@ static void bring_up(world *w, client *c)
     kz_options_init(&options);
     kz_clock clock = {wall_ns, boot_ns, sleep_ns, c};
     options.use_clock = &clock;
-    options.throughput_min_per_ms = 8;
+    options.throughput_min_per_ms = w->server.service.high_blocks && c->life % 2 ? 16 : 8;
     options.throughput_max_per_ms = w->tight ? 8 : 16;
     options.retry_initial_ms = 50;
     options.retry_max_ms = 400;
@@ -209,6 +213,7 @@ void client_end(world *w, client *c, bool clean)
         kz__keeping_plan(c->gen, &errand);
         if (errand.task.deed != KZ__RELEASE)
             break;
+        oracle_gives_up(w, c, &errand.task.lease, errand.release.timestamp_ms);
         server_receive(w, c, &errand, UINT64_MAX);
     }
     tell(w, "client %zu: %s", client_number(w, c), clean ? "ends" : "dies");

@@ -5,9 +5,10 @@
 
 #include "core/idclock.h"
 #include "core/memory_rows.h"
+#include "core/place.h"
 #include "core/rules.h"
 #include "lib/generator.h"
-#include "sources/lease_table.h"
+#include "sources/table_time.h"
 
 #include <stdio.h>
 
@@ -27,6 +28,8 @@ typedef enum fault {
     FAULT_RESTART,     /* the server restarts: what was not durable is gone */
     FAULT_OUTAGE,      /* the server does not answer for a while */
     FAULT_TICKS,       /* the tick counter of a process stands still for a while */
+    FAULT_FAILOVER,    /* a copy that lacks the last grants takes over; its predecessor goes on for a while */
+    FAULT_REPLACED,    /* the table is replaced by an older copy of itself */
     FAULTS
 } fault;
 
@@ -39,12 +42,17 @@ typedef struct minted {
     uint16_t client, life;
 } minted;
 
-/* One rectangle that the server granted. */
+/* One rectangle that the server granted, or that a client holds. */
 typedef struct granted {
     int64_t at_ns, start_ms, end_ms;
     uint64_t lo, hi;
     uint16_t client, life;
 } granted;
+
+typedef struct granted_list {
+    granted *at;
+    size_t count, room;
+} granted_list;
 
 typedef struct world world;
 
@@ -70,6 +78,13 @@ typedef struct server {
     kz__rows rows;
     kz__service service;
     kz__table_time time; /* as the store remembers it */
+    kz__place place;
+    unsigned number;    /* its place: which of those who took over it is */
+    unsigned machine;   /* with the boots it names its boot clock */
+    bool made;          /* the service exists */
+    uint64_t forgotten; /* grants of its predecessor that this copy does not know, high blocks aside */
+    int64_t copy_ms;    /* how far it knew time when it took over */
+    uint64_t limit;     /* of them, up to which the rule promises to repeat none */
     unsigned boots;
     double rate;
     int64_t wall_offset_ns, boot_offset_ns;
@@ -89,11 +104,20 @@ struct world {
     uint64_t sequence;
     client clients[CLIENTS_MAX];
     size_t client_count;
-    server server;
+    server server; /* who is asked */
+    server old;    /* the one before, which some still reach */
+    int64_t old_until_ns;
+    server copy;                      /* what will take over */
+    unsigned copy_writes, copy_limit; /* that it does not know, and after how many it takes over */
+    bool replaced;                    /* it is put back in the same machine, not another machine's */
+    bool copied;
+    unsigned takeovers;
+    int64_t skew_ms, afterlife_ms; /* how far clocks of servers are off, and how long a predecessor goes on */
+    bool forgets;                  /* a run in which a store forgets: a world of its own */
+    bool beyond;                   /* more was forgotten than the rule covers */
     minted *ids;
     size_t id_count, id_room;
-    granted *grants;
-    size_t grant_count, grant_room;
+    granted_list grants, held;
     uint64_t backwards;
     unsigned slot_bits;
     bool broken; /* equal IDs or disorder, not only a lesser complaint */
@@ -117,12 +141,15 @@ size_t client_number(const world *w, const client *c);
 
 /* server.c */
 void server_start(world *w);
-void server_free(server *s);
+void server_free(world *w);
 void server_receive(world *w, client *c, const kz__errand *errand, uint64_t errand_number);
 
 /* oracle.c */
 void oracle_minted(world *w, client *c, kz_id id);
 void oracle_granted(world *w, client *c, unsigned life, const kz_grant *grant);
+/* It reached the client, which holds it from now on; and gives it up. */
+void oracle_holds(world *w, client *c, const kz_grant *grant);
+void oracle_gives_up(world *w, client *c, const kz_lease *lease, int64_t timestamp_ms);
 /* True if all is well; else w->complaint says what is not. */
 bool oracle_judge(world *w);
 

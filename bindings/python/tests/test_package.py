@@ -51,7 +51,7 @@ class Package(unittest.TestCase):
         top = f"kazahana-{kazahana.version}"
         with tarfile.open(archive) as tar:
             names = set(tar.getnames())
-        for part in ("core", "lib", "sources"):
+        for part in ("core", "host", "lib", "sources"):
             for path in (ROOT / part).glob("*.[ch]"):
                 self.assertIn(f"{top}/c/kz_{part}_{path.name}", names)
         for name in ("c/kazahana.h", "c/packages", "c/LICENSE", "src/core.h", "src/core.map", "LICENSE", "setup.py"):

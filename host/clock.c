@@ -1,5 +1,5 @@
 /* The machine's clocks, and the tick counter that says cheaply that a millisecond may be over. */
-#include "lib/clock.h"
+#include "host/clock.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* Memory that a forked child finds zeroed. */
-#include "lib/page.h"
+#include "host/page.h"
 #include "core/error.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The machine's clocks, and the tick counter that says cheaply that a millisecond may be over. */
-#ifndef KZ_LIB_CLOCK_H
-#define KZ_LIB_CLOCK_H
+#ifndef KZ_HOST_CLOCK_H
+#define KZ_HOST_CLOCK_H
 
 #include <kazahana.h>
 #include <time.h>

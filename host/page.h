@@ -1,6 +1,6 @@
 /* Memory that a forked child finds zeroed: how a fork is noticed without a system call. */
-#ifndef KZ_LIB_PAGE_H
-#define KZ_LIB_PAGE_H
+#ifndef KZ_HOST_PAGE_H
+#define KZ_HOST_PAGE_H
 
 #include <kazahana.h>
 

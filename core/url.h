@@ -1,6 +1,6 @@
 /* Source URLs: scheme, body, and parameters that are all accounted for. */
-#ifndef KZ_LIB_URL_H
-#define KZ_LIB_URL_H
+#ifndef KZ_CORE_URL_H
+#define KZ_CORE_URL_H
 
 #include <kazahana.h>
 

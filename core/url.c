@@ -1,5 +1,5 @@
 /* Source URLs: scheme, body, and parameters that are all accounted for. */
-#include "lib/url.h"
+#include "core/url.h"
 #include "core/error.h"
 
 #include <stdio.h>
