@@ -102,26 +102,6 @@ kz_status kz__url_parse(const char *text, kz__url *url, kz_error *err)
     return KZ_OK;
 }
 
-kz_status kz__url_parse_secret(const char *text, kz__url *url, kz_error *err)
-{
-    const char *query = strchr(text, '?'), *login = strchr(text, '@');
-    if (!login)
-        return kz__url_parse(text, url, err);
-    int scheme = (int)strcspn(text, ":");
-    if (query && query < login)
-        return kz__fail(err, KZ_INVALID,
-                        "source %.*s: an @ behind the first ?: write ? in a password as %%3F, and @ in "
-                        "a parameter as %%40",
-                        scheme, text);
-    kz_status status = kz__url_parse(text, url, NULL);
-    if (status)
-        return kz__fail(err, status,
-                        "source %.*s: too long, or what follows the ? is not name=value&name=value with "
-                        "%% written as %%25",
-                        scheme, text);
-    return KZ_OK;
-}
-
 const char *kz__url_param(const kz__url *url, const char *name)
 {
     for (size_t i = 0; i < url->param_count; i++)

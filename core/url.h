@@ -22,9 +22,6 @@ typedef struct kz__url {
 kz_status kz__url_parse(const char *text, kz__url *url, kz_error *err);
 kz_status kz__url_no_scheme(const char *text, kz_error *err); /* KZ_INVALID: there is none */
 
-/* The same for a URL that may hold a password: messages do not show it. */
-kz_status kz__url_parse_secret(const char *text, kz__url *url, kz_error *err);
-
 /* The value of a parameter, or NULL. */
 const char *kz__url_param(const kz__url *url, const char *name);
 

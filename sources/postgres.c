@@ -62,7 +62,7 @@ static kz_status read_url(kz__postgres *p, const char *text, const kz_source_opt
     const char *more[KZ__URL_PARAMS_MAX + 2] = {"schema"};
     size_t count = 1;
     kz__url url;
-    kz_status status = kz__url_parse_secret(text, &url, err);
+    kz_status status = kz__url_parse(text, &url, err);
     if (status)
         return status;
     for (size_t i = 0; i < url.param_count; i++)

@@ -28,11 +28,7 @@ static kz_status read_url(kz__redis *source, const char *text, const kz_source_o
     static const char *const more[] = {"prefix", "cacert", "insecure", "sentinel-user", "sentinel-password", NULL};
     kz__url url;
     kz__redis_address address;
-<<<<<<< HEAD
-    kz_status status = kz__url_parse_secret(text, &url, err);
-=======
     kz_status status = kz__url_parse(text, &url, err);
->>>>>>> main
     if (!status)
         status = kz__table_params_read(&url, options, more, &source->params, err);
     if (!status)

@@ -54,11 +54,6 @@ static bool read_number(const char *text, size_t size, unsigned max, unsigned *n
     return size > 0;
 }
 
-<<<<<<< HEAD
-/* What is wrong with a URL is told with the URL, which must not show a password: so the cases that could are told
- * first, without it. */
-=======
->>>>>>> main
 kz_status kz__redis_prefix_read(const kz__url *url, char prefix[static KZ__REDIS_PREFIX_MAX + 1], kz_error *err)
 {
     const char *given = kz__url_param(url, "prefix");

@@ -111,11 +111,7 @@ static kz_status read_url(kz__tsid *source, const char *text, const kz_source_op
     static const char *const known[] = {"ttl", "refresh", "dev", "prefix", "cacert", "insecure", NULL};
     kz__url url;
     kz__redis_address address;
-<<<<<<< HEAD
-    kz_status status = kz__url_parse_secret(text, &url, err);
-=======
     kz_status status = kz__url_parse(text, &url, err);
->>>>>>> main
     if (!status)
         status = kz__url_only(&url, known, err);
     if (!status)
