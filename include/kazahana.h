@@ -329,6 +329,32 @@ KZ_API void kz_stats_init(kz_stats *stats);
 /* KZ_INVALID if struct_size was not set by kz_stats_init; KZ_FORKED in a child that has not minted with it. */
 KZ_API KZ_MUST_CHECK kz_status kz_stats_get(kz_generator *gen, kz_stats *stats);
 
+/* For bindings whose language can add to a word in memory more cheaply than call C: the words on which kz_next claims
+ * an ID, to be claimed on directly. Each is read and written by atomic operations only, in this order:
+ *
+ *     d = deadline                      acquire
+ *     t = the processor's tick counter  rdtsc, or cntvct_el0
+ *     if (d - t - 1 < span) {           unsigned: false for 0, for a deadline that has passed and for nonsense
+ *         h = hi                        acquire, and before the next step, never after it
+ *         id = next, next += 1          one atomic add; up to 65536 points can be claimed so
+ *         if (id < h) return id         of a larger claim: the points from id up to h
+ *     }
+ *     return kz_try_next(...)           also for everything that can go wrong
+ *
+ * Promised: `hi` never falls; a run begins at or above the `hi` before it; `next` is written before `hi`, `hi` before
+ * `deadline`. A forked child finds zeros, goes by kz_try_next and is served as ever. */
+typedef struct kz_page {
+    uint64_t deadline, span, hi, reserved[13], next;
+} kz_page;
+
+/* Gives the page of a generator. From then on threads do not claim in advance for themselves (a call then costs about
+ * twice as much), in a child too. The page outlives kz_close, with nothing on it, until kz_page_free: no thread loses
+ * memory that it is about to look at. Where `*cpu_ticks` is false, the deadline is in ticks of another clock: call
+ * kz_try_next then. Does not fail. */
+KZ_API kz_page *kz_share(kz_generator *gen, bool *cpu_ticks);
+/* After kz_close, once nobody looks at it any more. NULL is allowed. */
+KZ_API void kz_page_free(kz_page *page);
+
 /* ---------------------------------------------------------------------------------------------------------------------
  * 4. Layouts and decoding
  * ------------------------------------------------------------------------------------------------------------------ */
