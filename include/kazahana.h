@@ -291,6 +291,9 @@ struct kz_options {
     int64_t retry_initial_ms;       /* 1000: the pause after a failure, doubling ... */
     int64_t retry_max_ms;           /* 60000: ... up to this */
     const char *meta;               /* who holds a lease, for people: a JSON object of texts; NULL: host and pid */
+    /* 0, no limit. While a table has this many services, an acquire for one that is not there gives KZ_NO_FREE_NODE. To
+     * make room, services as acquire makes them, that nobody used for a day, are forgotten. For servers. */
+    uint32_t max_services;
 };
 
 /* Fills in the defaults noted above. Call it before setting fields. */
@@ -619,6 +622,7 @@ typedef bool (*kz_lease_visit)(void *ctx, const kz_lease_info *info);
 typedef struct kz_list_from {
     const char *service;
     uint32_t id;
+    bool only_id; /* only leases of this number, from that service on. A source may list others too: look at each */
 } kz_list_from;
 
 /* What a source knows about itself, for doctor and health. */
@@ -650,6 +654,7 @@ typedef struct kz_source_options {
     void *log_ctx;
     const kz_clock *clock; /* never NULL */
     int64_t timeout_ms;    /* for one exchange with the source */
+    uint32_t max_services; /* as in kz_options */
 } kz_source_options;
 
 enum {

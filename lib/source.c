@@ -97,7 +97,8 @@ static kz_status open_handle(kz_source *source, const kz_options *options, const
                               .log = options->log,
                               .log_ctx = options->log_ctx,
                               .clock = clock,
-                              .timeout_ms = timeout_ms / 2 > 100 ? timeout_ms / 2 : 100};
+                              .timeout_ms = timeout_ms / 2 > 100 ? timeout_ms / 2 : 100,
+                              .max_services = options->max_services};
     source->facts = (kz_source_facts){.layout = options->layout ? layout : *kz_layout_preset(0)};
     return source->ops->open(&source->handle, source->url, &want, &source->facts, err);
 }

@@ -154,6 +154,32 @@ static void rollback(kz__table_source *base, kz_status why)
     pthread_mutex_unlock(&guarded->lock);
 }
 
+static bool is_idle(const service *s, const kz__service *like, int64_t before_ms)
+{
+    const kz__row *row;
+    if (!kz__service_is_like(&s->facts, like))
+        return false;
+    for (size_t at = 0; (row = kz__memory_rows_each(s->rows, &at));)
+        if (row->end_ms >= before_ms)
+            return false;
+    return true;
+}
+
+static kz_status forget(kz__table_source *base, const kz__service *like, int64_t before_ms, size_t *left, kz_error *err)
+{
+    (void)base;
+    (void)err;
+    size_t kept = 0;
+    for (size_t i = 0; i < shared->count; i++) {
+        if (is_idle(&shared->services[i], like, before_ms))
+            kz__memory_rows_free(shared->services[i].rows);
+        else
+            shared->services[kept++] = shared->services[i];
+    }
+    *left = shared->count = kept;
+    return KZ_OK;
+}
+
 static kz_status page(kz__table_source *base, const kz__transaction *t, const kz_list_from *from, kz_lease_info *lines,
                       size_t room, size_t *count, kz_error *err)
 {
@@ -162,9 +188,11 @@ static kz_status page(kz__table_source *base, const kz__transaction *t, const kz
     for (size_t i = service_from(from->service); i < shared->count && *count < room; i++) {
         const service *s = &shared->services[i];
         kz__rows rows = kz__memory_rows_use(s->rows);
-        uint32_t id = strcmp(s->facts.name, from->service) == 0 ? from->id : 0;
+        uint32_t id = from->only_id || strcmp(s->facts.name, from->service) == 0 ? from->id : 0;
         for (const kz__row *row; *count < room && (row = kz__memory_rows_from(s->rows, id)); id = row->node + 1) {
             kz__row twin;
+            if (from->only_id && row->node != from->id)
+                break;
             if (!kz__row_is_listed(&s->facts, row, t->now_ms))
                 continue;
             bool found = rows.out_at(rows.ctx, row->lo + kz__service_half(&s->facts), &twin, NULL) == KZ_OK;
@@ -193,8 +221,13 @@ static kz_status health(kz__table_source *base, const kz__transaction *t, kz_sou
     return KZ_OK;
 }
 
-static const kz__table_store store = {
-    .begin = begin, .rows = rows, .commit = commit, .rollback = rollback, .page = page, .health = health};
+static const kz__table_store store = {.begin = begin,
+                                      .rows = rows,
+                                      .commit = commit,
+                                      .rollback = rollback,
+                                      .forget = forget,
+                                      .page = page,
+                                      .health = health};
 
 /* The table of this process, made by the first who asks. */
 static kz_status join_table(const kz__table_source *base, kz_error *err)

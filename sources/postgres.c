@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const kz__table_store store = {KZ__FAR_CALLS, .page = kz__postgres_page, .health = kz__postgres_health};
+static const kz__table_store store = {KZ__FAR_CALLS, .page = kz__postgres_page, .health = kz__postgres_health,
+                                      .forget = kz__postgres_forget};
 
 static void postgres_close(void *ctx, bool forked)
 {

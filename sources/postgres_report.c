@@ -20,7 +20,8 @@ kz_status kz__postgres_page(kz__table_source *base, const kz__transaction *t, co
     snprintf(now, sizeof now, "%" PRId64, t->now_ms);
     snprintf(id, sizeof id, "%" PRIu32, from->id);
     snprintf(limit, sizeof limit, "%zu", room);
-    kz__pg_send(p->link, KZ__PG_LIST, 4, (const char *const[]){now, from->service, id, limit});
+    kz__pg_send(p->link, KZ__PG_LIST, 5,
+                (const char *const[]){now, from->service, id, limit, from->only_id ? "t" : "f"});
     kz_status status = kz__pg_trip(p->link, &result, 1, err);
     if (status)
         return status;

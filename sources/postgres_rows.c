@@ -460,6 +460,38 @@ static kz_status commit(kz__far *f, const kz__transaction *t, kz__far_service *s
     return KZ_OK;
 }
 
+kz_status kz__postgres_forget(kz__table_source *base, const kz__service *like, int64_t before_ms, size_t *left,
+                              kz_error *err)
+{
+    kz__postgres *p = (kz__postgres *)base;
+    char text[8][NUMBER_SIZE];
+    PGresult *results[4] = {0};
+    size_t count = 0;
+    const char *const values[] = {number(before_ms, text[0]),
+                                  like->name,
+                                  number(like->epoch_ms, text[1]),
+                                  number(like->reserved_bits, text[2]),
+                                  number(like->time_bits, text[3]),
+                                  number(like->node_bits, text[4]),
+                                  number(like->seq_bits, text[5]),
+                                  like->high_blocks ? "t" : "f",
+                                  number(like->max_throughput, text[6]),
+                                  number(like->lease_ms, text[7])};
+    /* In a group another service may be in use though its rows do not show it yet. */
+    if (p->far.count == 1) {
+        kz__pg_send(p->link, KZ__PG_IDLE_FREE, 10, values);
+        kz__pg_send(p->link, KZ__PG_IDLE_SERVICE, 10, values);
+        kz__pg_send(p->link, KZ__PG_IDLE_OUT, 0, NULL);
+        count = 3;
+    }
+    kz__pg_send(p->link, KZ__PG_SERVICES, 0, NULL);
+    kz_status status = kz__pg_trip(p->link, results, count + 1, err);
+    if (status == KZ_OK)
+        *left = (size_t)kz__pg_int(results[count], 0, 0);
+    kz__pg_clear(results, count + 1);
+    return status;
+}
+
 static void rollback(kz__far *f)
 {
     kz__postgres *p = (kz__postgres *)f;

@@ -28,6 +28,10 @@ typedef enum kz__pg_statement {
     KZ__PG_META_PUT,
     KZ__PG_COMMIT,
     KZ__PG_ROLLBACK,
+    KZ__PG_IDLE_FREE,
+    KZ__PG_IDLE_SERVICE,
+    KZ__PG_IDLE_OUT,
+    KZ__PG_SERVICES,
     KZ__PG_LIST,
     KZ__PG_COUNT,
     KZ__PG_STATE,
@@ -61,6 +65,9 @@ kz_status kz__postgres_create(kz__postgres *p, kz_error *err);
 /* Tables that are not there, where they must not be made. */
 kz_status kz__postgres_missing(const kz__postgres *p, kz_error *err);
 
+/* See kz__table_store. */
+kz_status kz__postgres_forget(kz__table_source *base, const kz__service *like, int64_t before_ms, size_t *left,
+                              kz_error *err);
 kz_status kz__postgres_page(kz__table_source *base, const kz__transaction *t, const kz_list_from *from,
                             kz_lease_info *lines, size_t room, size_t *count, kz_error *err);
 kz_status kz__postgres_health(kz__table_source *base, const kz__transaction *t, kz_source_health *health,

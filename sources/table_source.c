@@ -2,8 +2,10 @@
 #include "sources/table_source.h"
 #include "core/error.h"
 #include "core/release.h"
+#include "host/clock.h"
 #include "host/random.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,12 +127,38 @@ static kz_status make_service(kz__table_source *s, kz__transaction *t, const cha
     return kz__table_create(&rows, &t->service, err);
 }
 
+/* A service nobody used for so long makes room for others. Its highest time is the table's, so one that is made again
+ * repeats nothing; nor can it get another layout, as long as the default stays. */
+#define IDLE_MS INT64_C(86400000)
+#define FULL_MS 1000 /* between two searches for such services */
+
+/* Names that clients make up must not fill the table. */
+static kz_status make_room(kz__table_source *s, const kz__transaction *t, kz_error *err)
+{
+    kz__service like;
+    size_t left = SIZE_MAX;
+    int64_t boot_ms = s->clock.boot_ns(s->clock.ctx) / KZ__NS_PER_MS;
+    if (!s->options.max_services || !s->store->forget)
+        return KZ_OK;
+    kz_status status = kz__service_init(&like, s->params.service, &s->params.layout, s->params.lease_ms, err);
+    if (status == KZ_OK && (!s->full_ms || boot_ms - s->full_ms >= FULL_MS))
+        status = s->store->forget(s, &like, t->now_ms - IDLE_MS, &left, err);
+    if (status || left < s->options.max_services)
+        return status;
+    s->full_ms = boot_ms;
+    return kz__fail(err, KZ_NO_FREE_NODE,
+                    "there are %" PRIu32
+                    " services already, and no more are made: use one of them, or raise max_services",
+                    s->options.max_services);
+}
+
 static kz_status acquire_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
 {
     const kz__table_ask *ask = what;
     const kz_acquire *request = ask->acquire;
-    kz_status status =
-        t->found ? kz__table_layout_check(&s->params, &t->service, err) : make_service(s, t, ask->service, err);
+    kz_status status = t->found ? kz__table_layout_check(&s->params, &t->service, err) : make_room(s, t, err);
+    if (status == KZ_OK && !t->found)
+        status = make_service(s, t, ask->service, err);
     if (status)
         return status;
     kz__table_request asked = {.request = request->request_id,
@@ -306,8 +334,8 @@ kz_status kz__table_source_list(void *ctx, const kz_list_from *from, kz_lease_vi
 {
     kz__table_source *s = ctx;
     kz_lease_info lines[KZ__LIST_PAGE];
-    char service[KZ_SERVICE_SIZE];
-    kz_list_from at = from ? *from : (kz_list_from){"", 0};
+    char service[KZ_SERVICE_SIZE + 1];
+    kz_list_from at = from ? *from : (kz_list_from){.service = ""};
     for (size_t count = KZ__LIST_PAGE; count == KZ__LIST_PAGE;) {
         kz__transaction t = {0};
         kz_status status = s->store->begin(s, &(kz__table_ask){0}, &t, err);
@@ -323,7 +351,11 @@ kz_status kz__table_source_list(void *ctx, const kz_list_from *from, kz_lease_vi
                 return KZ_OK;
         if (count) {
             strcpy(service, lines[count - 1].service);
-            at = (kz_list_from){service, lines[count - 1].id + 1};
+            if (at.only_id) /* behind the name, and before any other */
+                strcat(service, "\x01");
+            else
+                at.id = lines[count - 1].id + 1;
+            at.service = service;
         }
     }
     return KZ_OK;

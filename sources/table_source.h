@@ -46,6 +46,9 @@ typedef struct kz__table_store {
     kz_status (*commit)(kz__table_source *s, kz__transaction *t, kz_error *err);
     /* `why` is what failed, KZ_OK after a look. */
     void (*rollback)(kz__table_source *s, kz_status why);
+    /* Forgets services with the settings of `like`, but not the default nor one of its name, all of whose rows ended
+     * before `before_ms`; *left is how many services there are then. NULL: there is no limit to them. */
+    kz_status (*forget)(kz__table_source *s, const kz__service *like, int64_t before_ms, size_t *left, kz_error *err);
     /* In a look. The leases that are out, in the order of service and id, from there on: `room` of them, or as many as
      * there are. */
     kz_status (*page)(kz__table_source *s, const kz__transaction *t, const kz_list_from *from, kz_lease_info *lines,
@@ -66,6 +69,7 @@ struct kz__table_source {
     kz_clock clock;
     bool grouped;    /* between group_begin and group_commit */
     int64_t step_ms; /* a step of the wall clock, to be logged when nothing is locked any more */
+    int64_t full_ms; /* by the boot clock: when there was no room for another service; 0: never */
     kz_grant grant;
     uint8_t seq_bits; /* of the smallest blocks seen so far */
     size_t secret_count;

@@ -574,7 +574,7 @@ static void list_from(table *t, void *source, const char *service, uint32_t id, 
 {
     p->count = 0;
     p->enough = enough;
-    if (t->kind->ops->list(source, &(kz_list_from){service, id}, turn, p, &t->err))
+    if (t->kind->ops->list(source, &(kz_list_from){.service = service, .id = id}, turn, p, &t->err))
         fail_msg("%s", t->err.message);
 }
 
