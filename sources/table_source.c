@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* It ends long before; a store that is broken must not keep us for ever. */
@@ -29,6 +30,38 @@ kz_status kz__table_source_init(kz__table_source *s, const kz__table_store *stor
     kz_status status = kz__table_params_read(url, options, more, &s->params, err);
     s->seq_bits = s->params.layout.seq_bits;
     return status;
+}
+
+kz_status kz__table_source_open(void **out, size_t size, const kz__table_store *store, const char *name,
+                                const char *text, const kz_source_options *options, uint32_t flags,
+                                kz_source_facts *facts, kz_error *err)
+{
+    kz__url url;
+    kz_layout layout;
+    kz_status status = kz__url_parse(text, &url, err);
+    if (status)
+        return status;
+    if (*url.body)
+        return kz__fail(err, KZ_INVALID, "source %s: takes nothing behind the colon, not \"%s\"", url.scheme, url.body);
+    kz__table_source *s = calloc(1, size);
+    if (!s)
+        return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
+    status = kz__table_source_init(s, store, name, &url, options, NULL, err);
+    if (status == KZ_OK)
+        status = kz__table_source_look(s, &layout, err);
+    if (status) {
+        free(s);
+        return status;
+    }
+    *facts = (kz_source_facts){.layout = layout, .flags = flags};
+    *out = s;
+    return KZ_OK;
+}
+
+void kz__table_source_close(void *ctx, bool forked)
+{
+    (void)forked;
+    free(ctx);
 }
 
 /* ---- the flow of a change ---- */
@@ -361,6 +394,33 @@ kz_status kz__table_source_list(void *ctx, const kz_list_from *from, kz_lease_vi
     return KZ_OK;
 }
 
+/* Free ranges and rows cover the slots without a gap. */
+kz_status kz__table_source_count(kz__table_source *s, const kz__transaction *t, kz_source_health *health, kz_error *err)
+{
+    if (!t->found)
+        return KZ_OK;
+    kz__rows rows = s->store->rows(s);
+    for (uint64_t slot = 0, half = kz__service_half(&t->service); slot < half;) {
+        kz__range range = {half, half};
+        kz_status status = rows.free_after(rows.ctx, slot, &range, err);
+        if (status && status != KZ_NOT_FOUND)
+            return status;
+        kz__row row;
+        bool is_free = status == KZ_OK && range.lo <= slot;
+        if (!is_free && (status = rows.out_at(rows.ctx, slot, &row, err)))
+            return status == KZ_NOT_FOUND ? kz__fail(err, KZ_STORE, "%s: a slot is neither free nor out", s->name)
+                                          : status;
+        if (!is_free)
+            range = (kz__range){row.lo, row.hi};
+        if (is_free || row.end_ms <= t->now_ms)
+            health->nodes_free += kz__table_blocks_in(&t->service, range);
+        else
+            health->leases_out += kz__row_is_listed(&t->service, &row, t->now_ms);
+        slot = range.hi;
+    }
+    return KZ_OK;
+}
+
 kz_status kz__table_source_health(void *ctx, const char *asked, kz_source_health *health, kz_error *err)
 {
     kz__table_source *s = ctx;
@@ -378,7 +438,7 @@ kz_status kz__table_source_health(void *ctx, const char *asked, kz_source_health
         found.layout = s->params.layout;
         found.nodes_free = UINT64_C(1) << (s->params.layout.node_bits - 1);
     }
-    status = s->store->health(s, &t, &found, err);
+    status = s->store->health ? s->store->health(s, &t, &found, err) : kz__table_source_count(s, &t, &found, err);
     s->store->rollback(s, status);
     if (status == KZ_OK)
         *health = found;

@@ -53,7 +53,8 @@ typedef struct kz__table_store {
      * there are. */
     kz_status (*page)(kz__table_source *s, const kz__transaction *t, const kz_list_from *from, kz_lease_info *lines,
                       size_t room, size_t *count, kz_error *err);
-    /* In a look. Fills durable and note; for a service that was found leases_out and nodes_free too. */
+    /* In a look. Fills durable and note; for a service that was found leases_out and nodes_free too. NULL: nothing is
+     * promised, and kz__table_source_count counts. */
     kz_status (*health)(kz__table_source *s, const kz__transaction *t, kz_source_health *health, kz_error *err);
     /* Acquires and releases between these become durable together. group_commit ends the group whatever it gives;
      * KZ_AGAIN: somebody was faster. NULL: the store has no groups. */
@@ -84,6 +85,12 @@ kz_status kz__table_source_init(kz__table_source *s, const kz__table_store *stor
  * or the one it would get. */
 kz_status kz__table_source_look(kz__table_source *s, kz_layout *layout, kz_error *err);
 
+/* All of an open for a table that is found without an address: what is behind the colon must be empty. */
+kz_status kz__table_source_open(void **out, size_t size, const kz__table_store *store, const char *name,
+                                const char *url, const kz_source_options *options, uint32_t flags,
+                                kz_source_facts *facts, kz_error *err);
+void kz__table_source_close(void *ctx, bool forked); /* frees it */
+
 kz_status kz__table_source_acquire(void *ctx, const kz_acquire *request, kz_grant *grant, kz_error *err);
 kz_status kz__table_source_release(void *ctx, const kz_release *release, kz_error *err);
 kz_status kz__table_source_configure(void *ctx, const kz_service_settings *settings, kz_error *err);
@@ -99,6 +106,10 @@ kz_status kz__table_source_group_commit(void *ctx, kz_error *err);
     .now = kz__table_source_now, .list = kz__table_source_list, .health = kz__table_source_health,                     \
     .group_begin = kz__table_source_group_begin, .group_commit = kz__table_source_group_commit,                        \
     .configure = kz__table_source_configure
+
+/* Counts what is held and what could be granted now, row by row. Nothing for a service that was not found. */
+kz_status kz__table_source_count(kz__table_source *s, const kz__transaction *t, kz_source_health *health,
+                                 kz_error *err);
 
 /* A line of a listing. `twin` is the row at the lease's first slot in the fallback half, or NULL. */
 bool kz__row_is_listed(const kz__service *service, const kz__row *row, int64_t now_ms);

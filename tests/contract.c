@@ -845,6 +845,8 @@ static void one_story_gets_the_same_answers(void **state)
     size_t count = 0;
     uint64_t random = 42;
     kz_acquire last = {.throughput_per_ms = 1};
+    /* The story before has left the clock behind the time of a table that lives on. */
+    contract_clock_step(3600000, 0);
     for (int i = 0; i < 2; i++) {
         kind_now = compared[i];
         t[i] = table_of("41-6-8@2026-01-01");
