@@ -770,6 +770,49 @@ static void bits_move_while_leases_are_out_and_nothing_overlaps(void **state)
     discard(t, source);
 }
 
+/* Several operations that become durable together: one that fails leaves nothing, and the others do not mind. */
+static void a_group_is_kept_as_a_whole(void **state)
+{
+    (void)state;
+    table *t = table_of("kazahana");
+    if (!t->kind->ops->group_begin) {
+        print_message("skipped: %s has no groups\n", t->kind->name);
+        t->kind->tear_down(t->url);
+        free(t);
+        skip();
+    }
+    void *source = open_with(t, "");
+    kz_lease before = grant_one(t, source), a, b, c;
+    kz_status kept;
+    char mine[KZ_SERVICE_SIZE];
+    strcpy(mine, t->service);
+    do {
+        assert_ok(t->kind->ops->group_begin(source, &t->err));
+        a = grant_one(t, source);
+        assert_status(acquire(t, source, 0), KZ_INVALID);
+        b = grant_one(t, source);
+        assert_ok(release(t, source, &b));
+        snprintf(t->service, sizeof t->service, "other-%u", a.id);
+        c = grant_one(t, source);
+        strcpy(t->service, mine);
+        assert_ok(release(t, source, &before));
+        assert_status(release(t, source, &before), KZ_NOT_FOUND);
+        kept = t->kind->ops->group_commit(source, &t->err);
+        assert_true(kept == KZ_OK || kept == KZ_AGAIN);
+    } while (kept);
+    assert_int_not_equal(a.id, before.id);
+    assert_int_not_equal(a.id, b.id);
+    void *other = open_with(t, "");
+    listing l = {.service = t->service};
+    assert_ok(t->kind->ops->list(other, NULL, collect, &l, &t->err));
+    assert_int_equal(l.count, 1);
+    assert_int_equal(l.infos[0].id, a.id);
+    snprintf(t->service, sizeof t->service, "other-%u", a.id);
+    assert_ok(release(t, other, &c));
+    t->kind->ops->close(other, false);
+    discard(t, source);
+}
+
 int contract_run(const contract_kind *kind)
 {
     const struct CMUnitTest tests[] = {
@@ -789,6 +832,7 @@ int contract_run(const contract_kind *kind)
         cmocka_unit_test(a_service_in_the_url_is_the_opener_s),
         cmocka_unit_test(parameters_are_checked),
         cmocka_unit_test(create_no_makes_nothing),
+        cmocka_unit_test(a_group_is_kept_as_a_whole),
         cmocka_unit_test(the_list_and_the_health_show_what_is_out),
         cmocka_unit_test(a_listing_is_in_order_and_begins_where_it_is_told),
         cmocka_unit_test(settings_make_a_service_and_count_from_the_next_grant_on),
