@@ -2,8 +2,8 @@
  * memory that tell little at a time, refuse commits, and lose the answers to some. */
 #include "core/find_block.h"
 #include "core/memory_rows.h"
-#include "far_memory.h"
 #include "core/part.h"
+#include "far_memory.h"
 #include "random.h"
 #include "test.h"
 

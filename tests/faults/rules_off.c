@@ -1,4 +1,5 @@
-/* For a program that is built with KZ_TEST_HOOKS: KZ_RULES_OFF is a sum of bits, 1 << each rule that is switched off. */
+/* For a program that is built with KZ_TEST_HOOKS: KZ_RULES_OFF is a sum of bits, 1 << each rule that is switched off.
+ */
 #include "core/rules.h"
 
 #include <stdlib.h>
