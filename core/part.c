@@ -433,7 +433,14 @@ static kz_status rows_apart(kz__memory_rows *some, kz__memory_rows *other, bool 
     while (status == KZ_OK && (row = kz__memory_rows_each(some, &at))) {
         bool there = rows.out_at(other, row->lo, &same, err) == KZ_OK;
         if (there == had && !(there && same_row(row, &same)))
-            status = each(ctx, &(kz__part_change){.row = row, .gone = gone, .had = had}, err);
+            status = each(ctx,
+                          &(kz__part_change){.row = row,
+                                             .was = gone  ? row
+                                                    : had ? &same
+                                                          : NULL,
+                                             .gone = gone,
+                                             .had = had},
+                          err);
     }
     return status;
 }

@@ -71,6 +71,7 @@ void kz__part_undo(kz__part *part);
 typedef struct kz__part_change {
     const kz__row *row;     /* else a range, which is named by its hi */
     const kz__range *range; /* of what was, if it goes away; else of what is to be */
+    const kz__row *was;     /* of a row: what the store has; NULL: none at that slot */
     bool gone;              /* else it is written, over what has the same lo (a row) or hi (a range) */
     bool had;               /* written: the store has one of that name */
 } kz__part_change;

@@ -1,5 +1,6 @@
 /* The suite for lease tables, over each kind that there is. Add yours to the list. */
 #include "contract.h"
+#include "etcd_server.h"
 #include "far_memory.h"
 #include "postgres_server.h"
 #include "redis_server.h"
@@ -117,6 +118,28 @@ static void tear_down_postgres(const char *url)
 }
 #endif
 
+#ifdef KZ_HAVE_ETCD
+static etcd_server etcd;
+
+/* As for PostgreSQL. */
+static bool set_up_etcd(char url[256], const char **why)
+{
+    *why = etcd_server_missing();
+    if (*why)
+        return false;
+    if (!etcd.pid)
+        etcd_server_start(&etcd);
+    snprintf(url, 256, "%s", etcd.url);
+    return true;
+}
+
+static void tear_down_etcd(const char *url)
+{
+    (void)url;
+    etcd_server_ctl(&etcd, "del --prefix ''", NULL, 0);
+}
+#endif
+
 int main(void)
 {
     static const contract_kind kinds[] = {
@@ -130,6 +153,9 @@ int main(void)
 #ifdef KZ_HAVE_POSTGRES
         {"postgres", &kz__source_postgres, set_up_postgres, tear_down_postgres, false},
 #endif
+#ifdef KZ_HAVE_ETCD
+        {"etcd", &kz__source_etcd, set_up_etcd, tear_down_etcd, false},
+#endif
     };
     size_t count = sizeof kinds / sizeof kinds[0];
     int failed = 0;
@@ -140,6 +166,9 @@ int main(void)
             failed += contract_compare(&kinds[0], &kinds[i]);
 #ifdef KZ_HAVE_POSTGRES
     postgres_server_remove(&postgres);
+#endif
+#ifdef KZ_HAVE_ETCD
+    etcd_server_remove(&etcd);
 #endif
     return failed != 0;
 }
