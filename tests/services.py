@@ -315,6 +315,58 @@ class Pgbouncer(Service):
             return probe.connect_ex((LOOPBACK, self.port)) == 0
 
 
+class Etcd(Service):
+    """A member of a cluster. Those of Etcd.cluster() belong together, and are started together."""
+
+    program = "etcd"
+
+    def __init__(self, folder, *settings):
+        super().__init__(folder)
+        self.peers, self.settings = free_port(), settings
+        self.url = f"etcd://{LOOPBACK}:{self.port}"
+        self.cluster_text = self.member()
+
+    def member(self):
+        return f"m{self.port}=http://{LOOPBACK}:{self.peers}"
+
+    @classmethod
+    def cluster(cls, folder, count, *settings):
+        members = [cls(folder, *settings) for _ in range(count)]
+        for one in members:
+            one.cluster_text = ",".join(each.member() for each in members)
+        return members
+
+    def command(self):
+        client, peer = f"http://{LOOPBACK}:{self.port}", f"http://{LOOPBACK}:{self.peers}"
+        return [self.program, "--name", f"m{self.port}", "--data-dir", os.path.join(self.folder, "data"),
+                "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
+                "--initial-advertise-peer-urls", peer, "--initial-cluster", self.cluster_text, *self.settings]
+
+    def answers(self):
+        """Whether it listens: before most of the members are there it can do no more."""
+        with socket.socket() as probe:
+            return probe.connect_ex((LOOPBACK, self.port)) == 0
+
+    def ask(self, path, **fields):
+        """One request to the gateway; None: it cannot answer now."""
+        request = urllib.request.Request(f"http://{LOOPBACK}:{self.port}/v3/{path}", json.dumps(fields).encode(),
+                                         {"Grpc-Timeout": "2S"})
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:
+                return json.load(answer)
+        except (OSError, ValueError):
+            return None
+
+    def leads(self):
+        state = self.ask("maintenance/status")
+        return bool(state) and state.get("leader") == state["header"]["member_id"]
+
+    def kill(self):
+        if self.process:
+            self.process.send_signal(signal.SIGCONT)
+        super().kill()
+
+
 class Posts(Service):
     """An instance of examples/posts. `address`: one of the loopback's, so that many can have the same port."""
 
