@@ -285,6 +285,12 @@ static kz_status exchange(kz__etcd_link *link, member *m, const char *path, cons
                     *link->why ? link->why : curl_easy_strerror(result));
 }
 
+/* It may have been carried out: 408 and 499 are a gateway's words for a time that was over. */
+static bool is_unknown(long code)
+{
+    return code < 400 || code >= 500 || code == 408 || code == 499;
+}
+
 /* What a refusal means. *login: the token is no longer good. */
 static kz_status explain(const member *m, long code, json_t *answer, bool *login, kz_error *err)
 {
@@ -300,7 +306,7 @@ static kz_status explain(const member *m, long code, json_t *answer, bool *login
     if (strstr(said, "permission denied") || strstr(said, "user name is empty") || strstr(said, "authentication fail"))
         return kz__fail(err, KZ_STORE, "%s: %s: name a user with the role readwrite on the prefix: user:password@",
                         m->url, said);
-    bool passes = code >= 500 || code == 429 || *login;
+    bool passes = is_unknown(code) || code == 429 || *login;
     return kz__fail(err, passes ? KZ_UNAVAILABLE : KZ_STORE, "%s: %.200s (%ld)", m->url, said, code);
 }
 
@@ -321,7 +327,7 @@ static kz_status ask(kz__etcd_link *link, member *m, const char *path, const cha
     }
     status = code == 200 ? kz__fail(err, KZ_STORE, "%s: is this an etcd? Its answer makes no sense", m->url)
                          : explain(m, code, found, login, err);
-    *sent = *sent && (code == 200 || code >= 500); /* else it says that it did nothing */
+    *sent = *sent && is_unknown(code); /* else it says that it did nothing */
     json_decref(found);
     return status;
 }

@@ -228,6 +228,13 @@ class Users(Table):
         self.assert_no_twins(fleet)
         self.tiles()
 
+    def test_256_leases_in_one_commit(self):
+        process = self.start(self.url, "-n", "1000000000", "--rate", "20/s", "--throughput", "16384:16384",
+                             "--timeout", PATIENCE, layout="41-16-6@2026-01-01")
+        self.wait_for("leases", lambda: len(self.leases(self.url)) == 256)
+        process.end()
+        self.assertEqual(self.leases(self.url), [])
+
     def lose_an_answer(self, status):
         proxy = Proxy(self.members[0])
         self.addCleanup(proxy.kill)
@@ -292,7 +299,7 @@ class Users(Table):
             self.assertIn(process.wait(), (1, 2))
             self.assertNotIn("s3cret", process.err())
         self.members[0].kill()
-        self.refused(self.url, "etcd")
+        self.refused(self.url, "onnect")
 
     def test_doctor_and_health(self):
         self.assertEqual(self.start(self.url, "-n", "1").wait(), 0)
