@@ -790,36 +790,33 @@ KZ_API void kz_source_close(kz_source *source);
  *   texts and keys are plain values: share them for reading.
  * fork. A child's copy of a generator holds nothing; this is noticed without a system call for each ID, whatever made
  *   the child (fork, clone without CLONE_VM), and needs Linux 4.14. With sqlite:, redis:, postgres:, etcd:, tsid+redis:
- *   and http: the child's next call takes a lease of its own, with a keeper of its own: kz_next waits for it, kz_try_next
- *   gives KZ_AGAIN until it is there. With static:, env:, standalone: and memory: it gives KZ_FORKED: open a generator
- * in the child, with another node. A memory: table of the child's knows nothing of its parent's, so the two may repeat
- * each other. kz_close in a child that has not minted frees memory and touches nothing of the parent's. sqlite: uses
- *   pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again by itself. A
- *   process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice a fork.
- *   Where the kernel only says that it wipes memory (some emulators), fork() is still noticed, by a handler; clone is
- * not. Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals. A
- *   process that is killed gives nothing back: its leases end by themselves, and their places are free again then.
- * Late IDs. A process that was stopped between reading the clock and returning returns an old time, and one that was
- *   suspended may still mint inside its old window. Such IDs are unique, but "everything below X is final" never holds.
- * Order. Within one generator an ID is larger than all that were returned before the call began, across handovers,
- *   fallback and clock steps. Between generators order holds only as well as their clocks agree: with a lease table,
- *   the latency of an answer and 500 ppm of drift between two looks at its time.
- * Spaces. IDs of two services, two tables or two layouts may be equal: they are different ID spaces. So are a static:
- *   node and a lease table; do not mix them for one kind of ID.
- * Node numbers. Two processes with the same static: or env: node mint the same IDs; nothing can tell them. One process
- *   that tries it is refused.
- * Restarts. With leases nothing has to be remembered: a new process asks afresh. A static: or env: node without state=
- *   remembers nothing either: if the clock was set back meanwhile, IDs can repeat.
- * Copies. A cloned virtual machine or a restored process image holds the same rectangles as its original, and both mint
- *   the same IDs until these end; on a TSID slot, until one of the two is started again. Nothing here prevents it:
- *   close before the snapshot, or open after it.
- * Stores that forget. A lease table that loses a grant it has answered grants the same place again: Redis without
- *   appendfsync always or with asynchronous failover, a file on a network disk, a backup that is put back. Generators
- *   that saw the later state notice and refuse (KZ_STORE, "went back in time"); those that start afresh cannot. With
- *   ?amnesia=quarantine a table that is empty grants nothing until all that may be out has ended.
- * Unfenced IDs (standalone:, or fallback = any without a lease) promise nothing: they are random in 21 bits a
- *   millisecond in the default layout. They share the upper half of the nodes with the fenced ones, so one generator
- *   that uses them puts the fenced IDs of all others at that risk.
+ *   and http: the child's next call takes a lease of its own, with a keeper of its own: kz_next waits for it,
+ * kz_try_next gives KZ_AGAIN until it is there. With static:, env:, standalone: and memory: it gives KZ_FORKED: open a
+ * generator in the child, with another node. A memory: table of the child's knows nothing of its parent's, so the two
+ * may repeat each other. kz_close in a child that has not minted frees memory and touches nothing of the parent's.
+ * sqlite: uses pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again
+ * by itself. A process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice
+ * a fork. Where the kernel only says that it wipes memory (some emulators), fork() is still noticed, by a handler;
+ * clone is not. Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled
+ * signals. A process that is killed gives nothing back: its leases end by themselves, and their places are free again
+ * then. Late IDs. A process that was stopped between reading the clock and returning returns an old time, and one that
+ * was suspended may still mint inside its old window. Such IDs are unique, but "everything below X is final" never
+ * holds. Order. Within one generator an ID is larger than all that were returned before the call began, across
+ * handovers, fallback and clock steps. Between generators order holds only as well as their clocks agree: with a lease
+ * table, the latency of an answer and 500 ppm of drift between two looks at its time. Spaces. IDs of two services, two
+ * tables or two layouts may be equal: they are different ID spaces. So are a static: node and a lease table; do not mix
+ * them for one kind of ID. Node numbers. Two processes with the same static: or env: node mint the same IDs; nothing
+ * can tell them. One process that tries it is refused. Restarts. With leases nothing has to be remembered: a new
+ * process asks afresh. A static: or env: node without state= remembers nothing either: if the clock was set back
+ * meanwhile, IDs can repeat. Copies. A cloned virtual machine or a restored process image holds the same rectangles as
+ * its original, and both mint the same IDs until these end; on a TSID slot, until one of the two is started again.
+ * Nothing here prevents it: close before the snapshot, or open after it. Stores that forget. A lease table that loses a
+ * grant it has answered grants the same place again: Redis without appendfsync always or with asynchronous failover, a
+ * file on a network disk, a backup that is put back. Generators that saw the later state notice and refuse (KZ_STORE,
+ * "went back in time"); those that start afresh cannot. With ?amnesia=quarantine a table that is empty grants nothing
+ * until all that may be out has ended. Unfenced IDs (standalone:, or fallback = any without a lease) promise nothing:
+ * they are random in 21 bits a millisecond in the default layout. They share the upper half of the nodes with the
+ * fenced ones, so one generator that uses them puts the fenced IDs of all others at that risk.
  * ------------------------------------------------------------------------------------------------------------------ */
 
 #ifdef __cplusplus
