@@ -145,6 +145,7 @@ typedef struct kz_layout kz_layout;
  *                                   kazahana serve, or several on one store, for many machines. ?token-file=/path,
  *                                   ?token=t or the variable KAZAHANA_TOKEN if it wants a token
  *     https://...                   the same with TLS; ?cacert=/path
+ *     http+unix:///path/k.sock      one of this machine, by its Unix socket
  *     tsid+redis://host[:port][/db] one of the 1,024 TSID slots sys:tsid:node:N in Redis, shared with programs that
  *                                   take the same keys with SETNX. ?ttl=24h, ?refresh=12h, ?prefix=p. Redis must be
  *                                   there at the start, unless ?dev=1 or the variable KAZAHANA_ALLOW_DEV=1 allows a
@@ -159,6 +160,10 @@ typedef struct kz_layout kz_layout;
  *
  *     static:7                      node 7, for ever; nobody else may use that number
  *     static:7?state=/path/file     the same, and a restart after the clock was set back cannot repeat an ID
+ *                                   Both take a lock on this host, for the number in its layout and service: a second
+ *                                   process goes on, but says so (log, kz_stats.contended); ?lock=refuse makes it
+ *                                   KZ_IN_USE, ?lock=no takes none. Containers with networks of their own do not see
+ *                                   each other's. The variable KAZAHANA_LOCK says it for all
  *     env:WORKER_ID                 the node from an environment variable; also with ?default=0 and &state=
  *     standalone:                   no coordinator: unfenced fallback IDs, which promise nothing (section 10)
  *
@@ -320,6 +325,28 @@ struct kz_options {
 /* Fills in the defaults noted above. Call it before setting fields. */
 KZ_API void kz_options_init(kz_options *options);
 
+/* Sets one option from a text, by the name it has on the command line, in a config file or in a binding: "fallback",
+ * "fenced"; "throughput", "256:4096"; "backward", "wait:5000". Hyphens in the name count as underscores. Milliseconds
+ * may have a unit (ms, s, min, h, d), and be "forever" where that makes sense. service, layout and meta are kept as
+ * they are, not copied. KZ_NOT_FOUND: there is no such option. KZ_INVALID: not such a value; the message begins with
+ * the name and a colon. Nothing changes then. What options must be together, kz_open checks. */
+KZ_API KZ_MUST_CHECK kz_status kz_options_set(kz_options *options, const char *name, const char *text, kz_error *err);
+
+/* The options that kz_options_set knows, for index 0 and up; NULL past the last. */
+typedef struct kz_option_info {
+    const char *name;  /* "seq_start" */
+    const char *takes; /* "zero|random", "MIN:MAX", "MS" */
+    const char *help;  /* half a line, with the default */
+} kz_option_info;
+KZ_API const kz_option_info *kz_option_at(size_t index);
+
+/* A whole number, and a duration with its unit (ms, s, min, h, d, w), within bounds: as every setting here is read.
+ * KZ_INVALID: it is not, or not within them. */
+KZ_API KZ_MUST_CHECK kz_status kz_number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *number,
+                                               kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_duration_parse(const char *text, int64_t min_ms, int64_t max_ms, int64_t *ms,
+                                                 kz_error *err);
+
 /* For keeper = KZ_KEEPER_CALLER: does what is due and says in `*wait_ms` when to come back at the latest (INT64_MAX:
  * not before something changes). Exchanges with the source are made here and may block as long as they take; minting
  * goes on meanwhile on other threads. Call it too when kz_try_next gives KZ_AGAIN or KZ_LEASE_ACQUISITION. Whoever
@@ -356,6 +383,7 @@ typedef struct kz_stats {
     kz_id last;                 /* the last ID that may have been given; 0 before the first */
     int64_t window_end_unix_ms; /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
     bool unfenced;              /* IDs minted now promise nothing: fallback = any without a lease, or TSID dev mode */
+    bool contended;             /* another process on this host had the same fixed node when this one was opened */
 } kz_stats;
 
 /* Call it before kz_stats_get. */
@@ -557,7 +585,8 @@ typedef struct kz_uuid {
 typedef struct kz_monouuid kz_monouuid;
 
 /* UUIDs of version 7 that carry the node and the nanosecond and can be recognised (magic 0xE355). `last`: the last one
- * ever given by this node, or NULL. KZ_INVALID: node 0 or above 16777215, or `last` is not of this kind or node. */
+ * ever given by this node; NULL or all zeros: none. KZ_INVALID: node 0 or above 16777215, or `last` is not of this kind
+ * or node. */
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_new(kz_monouuid **gen, uint32_t node, const kz_uuid *last, kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next(kz_monouuid *gen, kz_uuid *uuid);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next_at(kz_monouuid *gen, int64_t now_ns, kz_uuid *uuid);
@@ -569,6 +598,8 @@ KZ_API bool kz_monouuid_valid(const kz_uuid *uuid);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_parse(const kz_uuid *uuid, uint32_t *node, int64_t *unix_ns, kz_error *err);
 /* The smallest UUID of this kind at an instant, whatever its node: for range scans. KZ_INVALID: before 1970. */
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min(int64_t unix_ns, kz_uuid *uuid, kz_error *err);
+/* The same of one node; 0 is below all of them. KZ_INVALID too: a node above 16777215. */
+KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min_of(uint32_t node, int64_t unix_ns, kz_uuid *uuid, kz_error *err);
 /* Any UUID as 36 characters in lower case, and back (either case). KZ_INVALID: not a UUID, and why. */
 KZ_API void kz_uuid_text(const kz_uuid *uuid, char text[KZ_AT_LEAST(KZ_UUID_TEXT_SIZE)]);
 KZ_API KZ_MUST_CHECK kz_status kz_uuid_from_text(const char *text, kz_uuid *uuid, kz_error *err);
@@ -601,13 +632,23 @@ typedef struct kz_lease {
     char secret[KZ_SECRET_SIZE]; /* signs the release; empty if the source wants none */
 } kz_lease;
 
+/* What a client did since it last told its source. Sources that add it up get it with acquires and releases that they
+ * would get anyway; others leave it alone. An answer that is lost is told twice. */
+typedef struct kz_usage {
+    uint64_t ids, fenced, unfenced; /* IDs by kind: leased, and fallback */
+    uint64_t exhausted;             /* milliseconds whose slots were used up while more were wanted */
+    uint64_t clock_back;            /* steps of the clock backwards */
+} kz_usage;
+
 typedef struct kz_acquire {
     const char *service;                    /* "default" unless the options say otherwise */
     const char *holder;                     /* who asks, for people: a JSON object of texts, below KZ_HOLDER_SIZE */
     uint32_t throughput_per_ms;             /* how many IDs a millisecond the leases together must allow; at least 1 */
     uint8_t request_id[KZ_REQUEST_ID_SIZE]; /* random; asking twice is asking once */
     int64_t from_ms;                        /* Unix ms: the caller's clock or its last ID, whichever is later */
-    const kz_lease *holds; /* the lease to be succeeded, for sources that can make one longer; or NULL */
+    const kz_lease *holds; /* the lease to be succeeded, or NULL: some sources make it longer, and a table that does not
+                              know it has gone back in time */
+    const kz_usage *used;  /* or NULL */
 } kz_acquire;
 
 typedef struct kz_grant {
@@ -627,6 +668,7 @@ typedef struct kz_release {
     int64_t timestamp_ms; /* no ID later than this was or will be minted from the lease; the source's time or later */
     kz_id next;           /* exactly: no ID at or above this one */
     const char *signature;
+    const kz_usage *used; /* or NULL */
 } kz_release;
 
 /* What a line of the table is. A reserved range is granted to nobody. */
@@ -692,6 +734,7 @@ enum {
     KZ_SOURCE_WALL_CLOCK = 1, /* IDs take their time from the wall clock, not from source_ms */
     KZ_SOURCE_SAME_HOST = 2,  /* its clock is this machine's: no drift is allowed for */
     KZ_SOURCE_FIXED = 4,      /* grants one fixed place: a forked child cannot have one of its own */
+    KZ_SOURCE_CONTENDED = 16, /* another process on this host has the same fixed place */
     KZ_SOURCE_UNFENCED = 8    /* what it grants, others may have too: its IDs promise nothing, and are counted so */
 };
 
@@ -714,6 +757,20 @@ typedef struct kz_source_facts {
  *
  * A lease without a twin on the node and with the secret of one that is held, with no gap between, makes that one
  * longer: both are given back by one release. */
+/* Nodes of a lease table that are kept for somebody who takes no lease: a fixed device, another generator's numbers. */
+typedef struct kz_node_range {
+    uint32_t first, last;
+} kz_node_range;
+
+typedef struct kz_reservation {
+    const char *service;         /* NULL: the one that the options or the URL name */
+    const kz_node_range *ranges; /* at most 6 are reserved in a service */
+    size_t count;
+    int64_t until_ms; /* Unix ms of the table's clock; 0: for ever */
+    const char *note; /* for people: below 64 bytes, no control characters; NULL: none */
+    bool end;         /* frees them instead; until_ms and note do not matter then */
+} kz_reservation;
+
 typedef struct kz_source_ops {
     size_t struct_size;
     const char *scheme; /* "redis": URLs that begin with "redis:" */
@@ -732,6 +789,8 @@ typedef struct kz_source_ops {
     kz_status (*group_commit)(void *source, kz_error *err);
     /* Makes a service with these settings, or changes one. KZ_MISMATCH: it has granted leases with another layout. */
     kz_status (*configure)(void *source, const kz_service_settings *settings, kz_error *err);
+    /* Reserves nodes, or frees reserved ones: all of them or none. */
+    kz_status (*reserve)(void *source, const kz_reservation *reservation, kz_error *err);
     /* `forked`: in a child that must not touch what it shares with its parent (connections, files, locks). */
     void (*close)(void *source, bool forked);
 } kz_source_ops;
@@ -765,6 +824,10 @@ KZ_API KZ_MUST_CHECK kz_status kz_source_group_commit(kz_source *source, kz_erro
 /* KZ_UNSUPPORTED: settings of this source's services cannot be changed by it. KZ_MISMATCH names both layouts. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_configure(kz_source *source, const kz_service_settings *settings,
                                                    kz_error *err);
+/* Sets nodes of a lease table aside, or frees such nodes: all ranges or none. They show in its listings (kind,
+ * KZ_LINE_RESERVED). KZ_IN_USE: a lease is out on one of them; the message says for how long. KZ_INVALID: a range that
+ * the service does not have, a time that is over, a note that is too long, or more than 6 ranges in all. */
+KZ_API KZ_MUST_CHECK kz_status kz_source_reserve(kz_source *source, const kz_reservation *reservation, kz_error *err);
 /* Its time. It does not go behind an answered one, but for a second at most, and only after a crash of the store with
  * its clock set back: asking need not cost a write. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation,
@@ -789,34 +852,38 @@ KZ_API void kz_source_close(kz_source *source);
  *   ends in kz_close. Minting threads never wait for it while there is a point to give. kz_options, kz_stats, layouts,
  *   texts and keys are plain values: share them for reading.
  * fork. A child's copy of a generator holds nothing; this is noticed without a system call for each ID, whatever made
- *   the child (fork, clone without CLONE_VM), and needs Linux 4.14. With sqlite:, redis:, postgres:, etcd:, tsid+redis:
- *   and http: the child's next call takes a lease of its own, with a keeper of its own: kz_next waits for it,
- * kz_try_next gives KZ_AGAIN until it is there. With static:, env:, standalone: and memory: it gives KZ_FORKED: open a
- * generator in the child, with another node. A memory: table of the child's knows nothing of its parent's, so the two
- * may repeat each other. kz_close in a child that has not minted frees memory and touches nothing of the parent's.
- * sqlite: uses pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again
- * by itself. A process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice
- * a fork. Where the kernel only says that it wipes memory (some emulators), fork() is still noticed, by a handler;
- * clone is not. Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled
- * signals. A process that is killed gives nothing back: its leases end by themselves, and their places are free again
- * then. Late IDs. A process that was stopped between reading the clock and returning returns an old time, and one that
- * was suspended may still mint inside its old window. Such IDs are unique, but "everything below X is final" never
- * holds. Order. Within one generator an ID is larger than all that were returned before the call began, across
- * handovers, fallback and clock steps. Between generators order holds only as well as their clocks agree: with a lease
- * table, the latency of an answer and 500 ppm of drift between two looks at its time. Spaces. IDs of two services, two
- * tables or two layouts may be equal: they are different ID spaces. So are a static: node and a lease table; do not mix
- * them for one kind of ID. Node numbers. Two processes with the same static: or env: node mint the same IDs; nothing
- * can tell them. One process that tries it is refused. Restarts. With leases nothing has to be remembered: a new
- * process asks afresh. A static: or env: node without state= remembers nothing either: if the clock was set back
- * meanwhile, IDs can repeat. Copies. A cloned virtual machine or a restored process image holds the same rectangles as
- * its original, and both mint the same IDs until these end; on a TSID slot, until one of the two is started again.
- * Nothing here prevents it: close before the snapshot, or open after it. Stores that forget. A lease table that loses a
- * grant it has answered grants the same place again: Redis without appendfsync always or with asynchronous failover, a
- * file on a network disk, a backup that is put back. Generators that saw the later state notice and refuse (KZ_STORE,
- * "went back in time"); those that start afresh cannot. With ?amnesia=quarantine a table that is empty grants nothing
- * until all that may be out has ended. Unfenced IDs (standalone:, or fallback = any without a lease) promise nothing:
- * they are random in 21 bits a millisecond in the default layout. They share the upper half of the nodes with the
- * fenced ones, so one generator that uses them puts the fenced IDs of all others at that risk.
+ *   the child (fork, clone without CLONE_VM), and needs Linux 4.14. With a table outside the process, tsid+redis: or
+ *   http: the child's next call takes a lease of its own, with a keeper of its own: kz_next waits for it, kz_try_next
+ *   gives KZ_AGAIN until it is there. With static:, env:, standalone: and memory: it gives KZ_FORKED: open a generator
+ * in the child, with another node. A memory: table of the child's knows nothing of its parent's, so the two may repeat
+ * each other. kz_close in a child that has not minted frees memory and touches nothing of the parent's. sqlite: uses
+ *   pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again by itself. A
+ *   process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice a fork.
+ *   Where the kernel only says that it wipes memory (some emulators), fork() is still noticed, by a handler; clone is
+ * not. Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals. A
+ *   process that is killed gives nothing back: its leases end by themselves, and their places are free again then.
+ * Late IDs. A process that was stopped between reading the clock and returning returns an old time, and one that was
+ *   suspended may still mint inside its old window. Such IDs are unique, but "everything below X is final" never holds.
+ * Order. Within one generator an ID is larger than all that were returned before the call began, across handovers,
+ *   fallback and clock steps. Between generators order holds only as well as their clocks agree: with a lease table,
+ *   the latency of an answer and 500 ppm of drift between two looks at its time.
+ * Spaces. IDs of two services, two tables or two layouts may be equal: they are different ID spaces. So are a static:
+ *   node and a lease table; do not mix them for one kind of ID.
+ * Node numbers. Two processes with the same static: or env: node mint the same IDs; nothing can tell them. One process
+ *   that tries it is refused.
+ * Restarts. With leases nothing has to be remembered: a new process asks afresh. A static: or env: node without state=
+ *   remembers nothing either: if the clock was set back meanwhile, IDs can repeat.
+ * Copies. A cloned virtual machine or a restored process image holds the same rectangles as its original, and both mint
+ *   the same IDs until these end; on a TSID slot, until one of the two is started again. Nothing here prevents it:
+ *   close before the snapshot, or open after it.
+ * Stores that forget. A lease table that loses a grant it has answered grants the same place again: Redis without
+ *   appendfsync always or with asynchronous failover, a file on a network disk. Generators that saw the later state
+ *   notice, and refuse until what was forgotten has ended (KZ_STORE, "went back in time"); those that start afresh
+ *   cannot. A lease file that is replaced by an older copy of itself sets aside what it may have forgotten. With
+ *   ?amnesia=quarantine a table that is empty grants nothing until all that may be out has ended.
+ * Unfenced IDs (standalone:, or fallback = any without a lease) promise nothing: they are random in 21 bits a
+ *   millisecond in the default layout. They share the upper half of the nodes with the fenced ones, so one generator
+ *   that uses them puts the fenced IDs of all others at that risk.
  * ------------------------------------------------------------------------------------------------------------------ */
 
 #ifdef __cplusplus
