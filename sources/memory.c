@@ -22,7 +22,7 @@ typedef struct service {
 typedef struct table {
     kz__table_time time;
     uint64_t generation;
-    int64_t embargo_ms;
+    kz__place place;   /* nobody else has this table: only its quarantine is in here */
     service *services; /* by name */
     size_t count, room;
 } table;
@@ -101,7 +101,7 @@ static kz_status begin(kz__table_source *base, const kz__table_ask *ask, kz__tra
     t->high_ms = shared->time.high_ms;
     t->now_ms = kz__table_time_read(&m->time, &base->clock, "this process", &t->step_ms);
     t->generation = shared->generation;
-    t->embargo_ms = shared->embargo_ms;
+    t->place = shared->place;
     m->rows = NULL;
     m->fresh = false;
     const service *s = ask->service ? find_service(ask->service) : NULL;
@@ -205,7 +205,7 @@ static kz_status join_table(const kz__table_source *base, kz_error *err)
     if (new) {
         int64_t step_ms, now_ms = kz__table_time_read(&new->time, &base->clock, "this process", &step_ms);
         if (base->params.quarantine)
-            new->embargo_ms = now_ms + KZ__TWIN_LEASES * base->params.lease_ms;
+            kz__place_lost(&new->place, KZ__WHY_EMPTY, -1, now_ms, &new->generation);
         shared = new;
         guarded->ours = true;
     } else if (!guarded->ours) {

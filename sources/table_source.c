@@ -4,6 +4,7 @@
 #include "core/release.h"
 #include "host/random.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,15 +56,41 @@ static bool lacks_secrets(kz__table_source *s, const kz__transaction *t)
     return true;
 }
 
+/* The service as it is now, after a change of place. */
+static kz_status settle(kz__table_source *s, kz__transaction *t, kz_error *err)
+{
+    kz__rows rows = s->store->rows(s);
+    bool changed;
+    t->service.high_ms = t->high_ms;
+    t->service.generation = t->generation;
+    kz_status status = kz__place_settle(&rows, &t->service, &t->place, t->now_ms, &changed, err);
+    t->moved |= changed;
+    t->service_write |= changed;
+    return status;
+}
+
+static void note_news(kz__table_source *s, const kz__transaction *t)
+{
+    const kz__aside *one = kz__aside_until(t->service.asides, t->now_ms);
+    if (t->moved && t->service_write && one && one->why != KZ__WHY_RESERVED)
+        snprintf(s->news, sizeof s->news,
+                 "%s: %s. Machine IDs of service %s that it may have granted and forgotten are set aside for %" PRId64
+                 " s",
+                 s->name,
+                 one->why == KZ__WHY_EMPTY ? "the store was found empty"
+                                           : "the store went back in time, or another copy of it took over",
+                 t->service.name, (one->until_ms - t->now_ms + 999) / 1000);
+}
+
 /* Runs the work, over and over where the rows have only a part of the table and something else was missing. */
 static kz_status run(kz__table_source *s, kz__transaction *t, work_fn work, const void *what, kz_error *err)
 {
     const kz__transaction begun = *t;
     for (unsigned loads = 0; loads < LOADS_MAX; loads++) {
-        t->service.high_ms = t->high_ms;
         t->service.generation = t->generation;
-        t->service.embargo_ms = t->embargo_ms;
-        kz_status status = work(s, t, what, err);
+        kz_status status = t->found ? settle(s, t, err) : KZ_OK;
+        if (status == KZ_OK)
+            status = work(s, t, what, err);
         if (status != KZ_AGAIN || !s->store->load) {
             t->generation = t->service.generation;
             return status;
@@ -80,8 +107,34 @@ static void log_step(kz__table_source *s)
 {
     if (s->grouped)
         return;
+    if (*s->news && s->options.log)
+        s->options.log(s->options.log_ctx, KZ_LOG_WARNING, s->news);
+    *s->news = '\0';
     kz__table_step_log(&s->options, s->name, s->step_ms);
     s->step_ms = 0;
+}
+
+/* Nothing but the change of place that `what` saw, if it saw one. */
+static kz_status move_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
+{
+    const kz__transaction *was = what;
+    if (was && t->place.since_ms < was->place.since_ms) {
+        t->place = was->place;
+        t->generation = t->service.generation = was->place_generation;
+    }
+    return t->found ? settle(s, t, err) : KZ_OK;
+}
+
+static kz_status change(kz__table_source *s, const kz__table_ask *ask, work_fn work, const void *what,
+                        kz__transaction *t, kz_error *err);
+
+/* The call failed, but what the change of place led to must stay: else its time would be counted from later on. */
+static kz_status keep_the_move(kz__table_source *s, const char *service, const kz__transaction *was, kz_status status)
+{
+    kz__transaction t;
+    kz__table_ask ask = {.service = service, .write = true};
+    (void)change(s, &ask, move_work, was, &t, NULL);
+    return status;
 }
 
 /* From begin to commit, and anew if somebody was faster. A sweep that found no node free is kept, else the next call
@@ -98,14 +151,19 @@ static kz_status change(kz__table_source *s, const kz__table_ask *ask, work_fn w
             s->store->rollback(s, KZ_OK);
             continue;
         }
+        if (ask->write)
+            t->moved =
+                kz__place_moved(&t->place, t->place_name, t->place_passed, t->high_ms, t->now_ms, &t->generation);
         status = run(s, t, work, what, err);
         if (status && (status != KZ_NO_FREE_NODE || !t->found)) {
             s->store->rollback(s, status);
-            return status;
+            return t->moved && work != move_work ? keep_the_move(s, ask->service, t, status) : status;
         }
         kz_status kept = s->store->commit(s, t, status ? NULL : err);
         if (kept == KZ_OK && t->step_ms)
             s->step_ms = t->step_ms;
+        if (kept == KZ_OK)
+            note_news(s, t);
         if (kept == KZ_AGAIN) {
             attempt++;
             continue;
@@ -124,11 +182,10 @@ static kz_status make_service(kz__table_source *s, kz__transaction *t, const cha
     kz_status status = kz__service_init(&t->service, name, &s->params.layout, s->params.lease_ms, err);
     if (status)
         return status;
-    t->service.high_ms = t->high_ms;
-    t->service.generation = t->generation;
-    t->service.embargo_ms = t->embargo_ms;
     kz__rows rows = s->store->rows(s);
-    return kz__table_create(&rows, &t->service, err);
+    kz__place_created(&t->service, &t->place);
+    status = kz__table_create(&rows, &t->service, err);
+    return status ? status : settle(s, t, err);
 }
 
 static kz_status acquire_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
@@ -146,6 +203,16 @@ static kz_status acquire_work(kz__table_source *s, kz__transaction *t, const voi
                                .secrets = (const char(*)[KZ_SECRET_SIZE])s->secrets,
                                .secret_count = s->secret_count};
     kz__rows rows = s->store->rows(s);
+    bool knows = true;
+    if (request->holds && t->found)
+        status = kz__place_knows(&rows, &t->service, request->holds, t->now_ms, &knows, err);
+    if (status == KZ_OK && !knows) {
+        kz__place_lost(&t->place, KZ__WHY_PLACE, KZ__PLACE_MARGIN_MS, t->now_ms, &t->generation);
+        t->place_generation = t->generation;
+        status = settle(s, t, err);
+    }
+    if (status)
+        return status;
     t->service_write = true;
     return kz__table_acquire(&rows, &t->service, &asked, &s->grant, err);
 }
@@ -219,15 +286,6 @@ kz_status kz__table_source_configure(void *ctx, const kz_service_settings *setti
     return status ? status : change(s, &ask, configure_work, settings, &t, err);
 }
 
-static kz_status now_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
-{
-    (void)s;
-    (void)t;
-    (void)what;
-    (void)err;
-    return KZ_OK;
-}
-
 /* Thousands of clients ask this twice a minute, so it is written once a second at most. */
 kz_status kz__table_source_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err)
 {
@@ -240,7 +298,7 @@ kz_status kz__table_source_now(void *ctx, int64_t *source_ms, uint64_t *generati
     s->store->rollback(s, KZ_OK);
     if (t.now_ms - t.high_ms > NOW_AHEAD_MS) {
         ask.write = true;
-        status = change(s, &ask, now_work, NULL, &t, err);
+        status = change(s, &ask, move_work, NULL, &t, err);
         if (status)
             return status;
     }

@@ -6,6 +6,7 @@
 #define KZ_SOURCES_TABLE_SOURCE_H
 
 #include "core/find_block.h"
+#include "core/place.h"
 #include "sources/table_params.h"
 #include "sources/table_time.h"
 
@@ -19,15 +20,19 @@ typedef struct kz__table_ask {
 
 /* A transaction. begin fills it, the flow changes it, commit writes it. */
 typedef struct kz__transaction {
-    unsigned attempt;    /* 0; then how often somebody was faster */
-    int64_t now_ms;      /* the table's time, at or above high_ms. commit writes it as the highest */
-    int64_t high_ms;     /* the highest time that was written before */
-    int64_t step_ms;     /* the wall clock was set by this much since then; 0: it was not */
-    uint64_t generation; /* of the whole table */
-    int64_t embargo_ms;
-    bool found;          /* there is a service of that name */
-    bool service_write;  /* by the flow: commit writes the service, which is new if it was not found */
-    kz__service service; /* as it is kept: high_ms, generation and embargo_ms are the table's, and the flow's to set */
+    unsigned attempt;                /* 0; then how often somebody was faster */
+    int64_t now_ms;                  /* the table's time, at or above high_ms. commit writes it as the highest */
+    int64_t high_ms;                 /* the highest time that was written before */
+    int64_t step_ms;                 /* the wall clock was set by this much since then; 0: it was not */
+    uint64_t generation;             /* of the whole table */
+    kz__place place;                 /* as it is kept. commit writes it */
+    char place_name[KZ__PLACE_SIZE]; /* by begin: which copy of the store this is now; "": it cannot forget */
+    unsigned place_passed;           /* by begin: how many took over since place.name; 0: it cannot tell */
+    uint64_t place_generation;       /* by the flow: what a table that forgot what a caller holds goes on with */
+    bool moved;                      /* by the flow: the place has changed, and what that led to is kept in any case */
+    bool found;                      /* there is a service of that name */
+    bool service_write;              /* by the flow: commit writes the service, which is new if it was not found */
+    kz__service service;             /* as it is kept: high_ms and generation are the table's, and the flow's to set */
 } kz__transaction;
 
 typedef struct kz__table_source kz__table_source;
@@ -66,8 +71,9 @@ struct kz__table_source {
     kz__table_params params;
     kz_source_options options; /* its clock is `clock` */
     kz_clock clock;
-    bool grouped;    /* between group_begin and group_commit */
-    int64_t step_ms; /* a step of the wall clock, to be logged when nothing is locked any more */
+    bool grouped;               /* between group_begin and group_commit */
+    int64_t step_ms;            /* a step of the wall clock, to be logged when nothing is locked any more */
+    char news[KZ_MESSAGE_SIZE]; /* and what a change of place led to */
     kz_grant grant;
     uint8_t seq_bits; /* of the smallest blocks seen so far */
     size_t secret_count;

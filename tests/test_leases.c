@@ -865,8 +865,8 @@ static int make_place(void **state)
 static int remove_place(void **state)
 {
     const place *here = *state;
-    static const char *const ends[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const ends[] = {"", "-wal", "-shm", "-mark"};
+    for (size_t i = 0; i < 4; i++) {
         char path[160];
         snprintf(path, sizeof path, "%s%s", here->path, ends[i]);
         unlink(path);

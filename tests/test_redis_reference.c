@@ -154,6 +154,8 @@ static bool acquire(story *s, uint64_t dice)
     same_status(s, "acquire", got, wanted);
     s->none_free += wanted == KZ_NO_FREE_NODE;
     s->conflicts += wanted == KZ_CONFLICT;
+    if (wanted == KZ_NO_FREE_NODE)
+        s->model = after;
     if (wanted)
         return true;
     s->model = after;

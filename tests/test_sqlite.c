@@ -193,7 +193,7 @@ static void a_newer_schema_is_refused(void **state)
 {
     (void)state;
     ops->close(open_source(url), false);
-    run_sql("PRAGMA user_version=2");
+    run_sql("PRAGMA user_version=3");
     assert_refused("newer version");
 }
 
@@ -314,7 +314,8 @@ static void a_new_file_in_quarantine_grants_nothing_for_four_leases(void **state
     assert_ok(try_open_at(&now.clock, text, &source));
     assert_status(acquire(source), KZ_UNAVAILABLE);
     ops->close(source, false);
-    assert_ok(try_open_at(&now.clock, url, &source));
+    snprintf(text, sizeof text, "%s?lease=100ms", url);
+    assert_ok(try_open_at(&now.clock, text, &source));
     virtual_advance(&now, 399 * VIRTUAL_MS);
     assert_status(acquire(source), KZ_UNAVAILABLE);
     virtual_advance(&now, VIRTUAL_MS);

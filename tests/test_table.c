@@ -431,17 +431,6 @@ static void time_that_goes_back_is_not_believed(void **state)
     discard(f);
 }
 
-static void nothing_is_granted_during_an_embargo(void **state)
-{
-    (void)state;
-    fixture *f = fixture_of("kazahana");
-    f->service.embargo_ms = T0 + 4 * LEASE;
-    assert_status(acquire(f, 1, T0), KZ_UNAVAILABLE);
-    assert_status(acquire(f, 1, T0 + 4 * LEASE - 1), KZ_UNAVAILABLE);
-    grant_one(f, T0 + 4 * LEASE);
-    discard(f);
-}
-
 static void a_request_for_more_gets_one_higher_block_where_the_service_allows_it(void **state)
 {
     (void)state;
@@ -697,7 +686,6 @@ int main(void)
         cmocka_unit_test(one_wrong_clock_does_not_carry_a_tables_time_away),
         cmocka_unit_test(a_huge_or_empty_request_is_refused),
         cmocka_unit_test(time_that_goes_back_is_not_believed),
-        cmocka_unit_test(nothing_is_granted_during_an_embargo),
         cmocka_unit_test(a_request_for_more_gets_one_higher_block_where_the_service_allows_it),
         cmocka_unit_test(what_was_granted_fixes_the_layout_but_not_its_division),
         cmocka_unit_test(a_layout_that_cannot_be_leased_is_refused),

@@ -71,6 +71,7 @@ else
   count = math.ceil(asked / 2 ^ seq)
 end
 if count > KZ_GRANT_LEASES_MAX or seq >= s.node + s.seq then return {'TOOMANY', int(count)} end
+if s.refused > 0 and now - s.refused < s.lease then seq, count = s.seq, 1 end
 if now < s.embargo then return {'EMBARGO', int(s.embargo - now)} end
 if secrets < count then return {'SECRETS', int(count)} end
 
@@ -146,6 +147,7 @@ while true do
   if #found > 0 then break end
   -- What was swept is kept, with its time, and the sweep goes on while it finds something.
   write_free()
+  if swept < KZ__SWEEP_ROWS then write('HSET', KEYS[1], 'refused', int(now)) end
   if #writes > 0 then write('HSET', KEYS[1], 'high', int(now)) end
   commit()
   writes, gone, extra, taken, dropped, passed = {}, {}, {}, {}, {}, {}

@@ -43,6 +43,7 @@ local function read_service(name)
                           'high', 'embargo'}) do
     s[field] = num(s[field], field)
   end
+  s.refused = num(s.refused or '0', 'refused')
   if now < s.high then now = s.high end
   return s
 end

@@ -389,7 +389,7 @@ void server_start(world *w)
         /* The margin is what it has to be: two clocks apart, time that stands above one, and a predecessor's life. */
         w->skew_ms = chance(w, 50) ? 0 : 1000;
         w->afterlife_ms = chance(w, 50) ? 0 : 1500;
-        s->place.margin_ms = 3 * w->skew_ms + w->afterlife_ms;
+        s->place.margin_ms = 1 + 3 * w->skew_ms + w->afterlife_ms;
     }
     make_service(w, s);
     if (w->forgets) {
