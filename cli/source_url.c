@@ -14,6 +14,21 @@ static bool is_on_this_machine(const char *url)
     return false;
 }
 
+/* host, host:port or several with commas: what stands where a password would, without an @ behind it, is a port. */
+static bool is_places(const char *text, size_t size)
+{
+    for (const char *end = text + size; text <= end;) {
+        const char *comma = memchr(text, ',', (size_t)(end - text)), *stop = comma ? comma : end, *colon = stop;
+        while (colon > text && colon[-1] != ':' && colon[-1] != ']')
+            colon--;
+        if (colon > text && colon[-1] == ':' &&
+            (colon == stop || stop - colon > 5 || strspn(colon, "0123456789") < (size_t)(stop - colon)))
+            return false;
+        text = stop + 1;
+    }
+    return true;
+}
+
 const char *source_shown(const char *url, char text[static SOURCE_SHOWN_SIZE])
 {
     if (!url || is_on_this_machine(url)) {
@@ -21,10 +36,13 @@ const char *source_shown(const char *url, char text[static SOURCE_SHOWN_SIZE])
         return text;
     }
     /* The last @ of all: a login that was not written as it should be must not show in part. */
-    const char *login_end = strrchr(url, '@'), *rest = login_end ? login_end + 1 : url;
+    const char *login_end = strrchr(url, '@');
     size_t scheme = strcspn(url, ":");
     scheme += url[scheme] == ':';
     scheme += strspn(url + scheme, "/");
-    snprintf(text, SOURCE_SHOWN_SIZE, "%.*s%.*s", login_end ? (int)scheme : 0, url, (int)strcspn(rest, "?"), rest);
+    const char *rest = login_end ? login_end + 1 : url + scheme;
+    bool shown = is_places(rest, strcspn(rest, "/?"));
+    snprintf(text, SOURCE_SHOWN_SIZE, "%.*s%.*s", (int)scheme, url, shown ? (int)strcspn(rest, "?") : 3,
+             shown ? rest : "...");
     return text;
 }

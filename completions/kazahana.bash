@@ -15,6 +15,7 @@ _kazahana_values()
     --listen) echo '127.0.0.1:7070 0.0.0.0:7070 [::1]:7070' ;;
     --profile) echo 'dev staging prod' ;;
     --log-level) echo 'error warning info debug' ;;
+    --ui) echo 'on off' ;;
     --log-format) echo 'logfmt json' ;;
     --layout) echo "$layouts" ;;
     --format)
@@ -53,7 +54,7 @@ _kazahana_options()
     serve)
         echo '--listen --store --ids-from --layout --service --throughput --backward --fallback --token-file --tls-cert' \
             '--tls-key --config --profile --check-config --loops --connections --request-timeout --idle-timeout' \
-            '--no-create-services --server-name --log-level --log-format'
+            '--no-create-services --server-name --ui --log-level --log-format'
         ;;
     esac
 }

@@ -1,4 +1,4 @@
-/* The rows of one service of a lease table, in memory: chains by hash, a heap by end, leases and free ranges in order.
+/* The rows of one service of a lease table, in memory: one ordered index, used four times, and free ranges in order.
  *
  * Every write notes how it is undone. A rollback needs no memory: nothing shrinks before the commit. */
 #include "core/memory_rows.h"
@@ -11,13 +11,13 @@
 #define ROOM_AT_ONCE 64
 #define LEVELS       8
 
-enum { BY_LO, BY_NODE, BY_REQUEST, CHAINS };
+/* What the rows are in order of. Twins are in the first two only. */
+enum { BY_LO, BY_END, BY_NODE, BY_REQUEST, ORDERS };
 
+/* The next entry in each order, on each level: a skip list for each order. */
 typedef struct entry {
+    uint32_t next[ORDERS][LEVELS]; /* next[0][0] also chains unused entries */
     kz__row row;
-    uint32_t next[CHAINS]; /* in its chain; next[BY_LO] also chains unused entries */
-    uint32_t higher[LEVELS];
-    uint32_t heap_at; /* NONE: not out */
 } entry;
 
 typedef enum undo_kind { UNDO_FREE_ADD, UNDO_FREE_REMOVE, UNDO_OUT_ADD, UNDO_OUT_REMOVE, UNDO_OUT_UPDATE } undo_kind;
@@ -34,12 +34,8 @@ struct kz__memory_rows {
     entry *entries;
     size_t entry_count, entry_room;
     uint32_t unused;
-    uint32_t *heads[CHAINS]; /* buckets, a power of two */
-    size_t buckets;
-    uint32_t *heap; /* entries by (end, lo) */
-    size_t heap_count;
-    uint32_t numbered[LEVELS]; /* leases by number: a skip list */
-    kz__range *ranges;         /* free, in order */
+    uint32_t first[ORDERS][LEVELS];
+    kz__range *ranges; /* free, in order */
     size_t range_count, range_room;
     undo *undos;
     size_t undo_count, undo_room;
@@ -76,159 +72,116 @@ static uint64_t mix(uint64_t value)
     return value ^ value >> 29;
 }
 
-static uint64_t hash_request(const uint8_t *request)
+/* ---- the index ---- */
+
+/* A place in one of the orders. */
+typedef struct key {
+    uint64_t parts[3];
+} key;
+
+static key key_of_request(const uint8_t *request, uint64_t lo)
 {
-    uint64_t parts[2];
-    memcpy(parts, request, sizeof parts);
-    return mix(parts[0] ^ mix(parts[1]));
+    key k = {{0, 0, lo}};
+    memcpy(k.parts, request, KZ_REQUEST_ID_SIZE);
+    return k;
 }
 
-static uint64_t hash_of(const kz__row *row, int chain)
+static key key_of(int order, const kz__row *row)
 {
-    return chain == BY_LO ? mix(row->lo) : chain == BY_NODE ? mix(row->node) : hash_request(row->request);
-}
-
-static void chain_in(kz__memory_rows *m, uint32_t at)
-{
-    entry *e = &m->entries[at];
-    for (int chain = 0; chain < (is_twin(&e->row) ? BY_NODE : CHAINS); chain++) {
-        uint32_t *head = &m->heads[chain][hash_of(&e->row, chain) & (m->buckets - 1)];
-        e->next[chain] = *head;
-        *head = at;
+    switch (order) {
+    case BY_LO:
+        return (key){{row->lo}};
+    case BY_END:
+        return (key){{(uint64_t)row->end_ms ^ UINT64_C(1) << 63, row->lo}};
+    case BY_NODE:
+        return (key){{row->node}};
+    default:
+        return key_of_request(row->request, row->lo);
     }
 }
 
-static void chain_out(kz__memory_rows *m, uint32_t at)
+static bool is_before(key a, key b)
 {
-    entry *e = &m->entries[at];
-    for (int chain = 0; chain < (is_twin(&e->row) ? BY_NODE : CHAINS); chain++) {
-        uint32_t *link = &m->heads[chain][hash_of(&e->row, chain) & (m->buckets - 1)];
-        while (*link != at)
-            link = &m->entries[*link].next[chain];
-        *link = e->next[chain];
-    }
+    for (int i = 0; i < 2; i++)
+        if (a.parts[i] != b.parts[i])
+            return a.parts[i] < b.parts[i];
+    return a.parts[2] < b.parts[2];
 }
 
-static bool ends_before(const kz__memory_rows *m, uint32_t a, uint32_t b)
+/* An entry is always on the same levels: one in four of each is on the next too. */
+static int levels_of(uint32_t at)
 {
-    const kz__row *x = &m->entries[a].row, *y = &m->entries[b].row;
-    return x->end_ms != y->end_ms ? x->end_ms < y->end_ms : x->lo < y->lo;
+    return 1 + __builtin_ctzll(mix(at) | UINT64_C(1) << (2 * LEVELS - 1)) / 2;
 }
 
-static void heap_put(kz__memory_rows *m, size_t place, uint32_t at)
+/* The first entry at or behind a key, or NONE; `links` gets the link to such a one on each level. */
+static uint32_t find(kz__memory_rows *m, int order, key from, uint32_t *links[static LEVELS])
 {
-    m->heap[place] = at;
-    m->entries[at].heap_at = (uint32_t)place;
-}
-
-/* Moves an entry to where its end belongs. */
-static void heap_settle(kz__memory_rows *m, uint32_t at)
-{
-    size_t place = m->entries[at].heap_at;
-    while (place && ends_before(m, at, m->heap[(place - 1) / 2])) {
-        heap_put(m, place, m->heap[(place - 1) / 2]);
-        place = (place - 1) / 2;
-    }
-    for (size_t child; (child = 2 * place + 1) < m->heap_count; place = child) {
-        if (child + 1 < m->heap_count && ends_before(m, m->heap[child + 1], m->heap[child]))
-            child++;
-        if (!ends_before(m, m->heap[child], at))
-            break;
-        heap_put(m, place, m->heap[child]);
-    }
-    heap_put(m, place, at);
-}
-
-/* A number is always on the same levels: one in four of each is on the next too. */
-static int levels_of(uint32_t node)
-{
-    return 1 + __builtin_ctzll(mix(node) | UINT64_C(1) << (2 * LEVELS - 1)) / 2;
-}
-
-/* On each level the link to the first lease whose number is `node` or above. */
-static void numbered_from(kz__memory_rows *m, uint32_t node, uint32_t *links[static LEVELS])
-{
-    uint32_t *at = m->numbered;
+    uint32_t *at = m->first[order];
     for (int level = LEVELS - 1; level >= 0; level--) {
-        while (at[level] != NONE && m->entries[at[level]].row.node < node)
-            at = m->entries[at[level]].higher;
+        while (at[level] != NONE && is_before(key_of(order, &m->entries[at[level]].row), from))
+            at = m->entries[at[level]].next[order];
         links[level] = &at[level];
     }
+    return *links[0];
 }
 
-static void number_in(kz__memory_rows *m, uint32_t at)
+/* The row there, or NULL. */
+static const kz__row *look(const kz__memory_rows *m, int order, key from)
 {
-    entry *e = &m->entries[at];
+    uint32_t *links[LEVELS], at = find((kz__memory_rows *)m, order, from, links);
+    return at == NONE ? NULL : &m->entries[at].row;
+}
+
+static void put_in(kz__memory_rows *m, int order, uint32_t at)
+{
     uint32_t *links[LEVELS];
-    numbered_from(m, e->row.node, links);
-    for (int level = 0; level < levels_of(e->row.node); level++) {
-        e->higher[level] = *links[level];
+    find(m, order, key_of(order, &m->entries[at].row), links);
+    for (int level = 0; level < levels_of(at); level++) {
+        m->entries[at].next[order][level] = *links[level];
         *links[level] = at;
     }
 }
 
-static void number_out(kz__memory_rows *m, uint32_t at)
+static void take_out(kz__memory_rows *m, int order, uint32_t at)
 {
-    const entry *e = &m->entries[at];
     uint32_t *links[LEVELS];
-    numbered_from(m, e->row.node, links);
-    for (int level = 0; level < levels_of(e->row.node); level++)
-        *links[level] = e->higher[level];
+    find(m, order, key_of(order, &m->entries[at].row), links);
+    for (int level = 0; level < levels_of(at); level++)
+        *links[level] = m->entries[at].next[order][level];
 }
 
 static void link_entry(kz__memory_rows *m, uint32_t at)
 {
-    chain_in(m, at);
-    if (!is_twin(&m->entries[at].row))
-        number_in(m, at);
-    heap_put(m, m->heap_count++, at);
-    heap_settle(m, at);
+    for (int order = 0; order < (is_twin(&m->entries[at].row) ? BY_NODE : ORDERS); order++)
+        put_in(m, order, at);
 }
 
 static void unlink_entry(kz__memory_rows *m, uint32_t at)
 {
-    chain_out(m, at);
-    if (!is_twin(&m->entries[at].row))
-        number_out(m, at);
-    size_t place = m->entries[at].heap_at;
-    uint32_t last = m->heap[--m->heap_count];
-    if (last != at) {
-        heap_put(m, place, last);
-        heap_settle(m, last);
-    }
-    m->entries[at].heap_at = NONE;
+    for (int order = 0; order < (is_twin(&m->entries[at].row) ? BY_NODE : ORDERS); order++)
+        take_out(m, order, at);
+}
+
+/* A row's end is moved. */
+static void end_entry(kz__memory_rows *m, uint32_t at, int64_t end_ms, bool released)
+{
+    take_out(m, BY_END, at);
+    m->entries[at].row.end_ms = end_ms;
+    m->entries[at].row.released = released;
+    put_in(m, BY_END, at);
+}
+
+static uint32_t entry_at(kz__memory_rows *m, uint64_t lo)
+{
+    uint32_t *links[LEVELS], at = find(m, BY_LO, (key){{lo}}, links);
+    return at != NONE && m->entries[at].row.lo == lo ? at : NONE;
 }
 
 static void recycle(kz__memory_rows *m, uint32_t at)
 {
-    m->entries[at].next[BY_LO] = m->unused;
+    m->entries[at].next[0][0] = m->unused;
     m->unused = at;
-}
-
-/* Room for one more entry in the entries, the heap and, at two to a bucket, the chains. */
-static bool grow(kz__memory_rows *m)
-{
-    size_t room = m->entry_room ? m->entry_room * 2 : ROOM_AT_ONCE;
-    entry *entries = realloc(m->entries, room * sizeof *entries);
-    if (entries)
-        m->entries = entries;
-    uint32_t *heap = realloc(m->heap, room * sizeof *heap);
-    if (heap)
-        m->heap = heap;
-    uint32_t *buckets = malloc(CHAINS * room * sizeof *buckets);
-    if (!entries || !heap || !buckets) {
-        free(buckets);
-        return false;
-    }
-    free(m->heads[0]);
-    memset(buckets, 0xff, CHAINS * room * sizeof *buckets);
-    for (size_t chain = 0; chain < CHAINS; chain++)
-        m->heads[chain] = buckets + chain * room;
-    m->buckets = room;
-    m->entry_room = room;
-    for (size_t i = 0; i < m->heap_count; i++)
-        chain_in(m, m->heap[i]);
-    return true;
 }
 
 static bool note(kz__memory_rows *m, undo what)
@@ -238,6 +191,8 @@ static bool note(kz__memory_rows *m, undo what)
     m->undos[m->undo_count++] = what;
     return true;
 }
+
+/* ---- free ranges ---- */
 
 /* The first free range with hi > slot. */
 static size_t range_after(const kz__memory_rows *m, uint64_t slot)
@@ -311,66 +266,43 @@ static kz_status free_remove(void *ctx, uint64_t lo, kz_error *err)
     return KZ_OK;
 }
 
-static uint32_t entry_at(const kz__memory_rows *m, uint64_t lo)
+/* ---- rows that are out ---- */
+
+static kz_status copy_if(bool found, const kz__row *from, kz__row *row)
 {
-    if (!m->buckets)
-        return NONE;
-    uint32_t at = m->heads[BY_LO][mix(lo) & (m->buckets - 1)];
-    while (at != NONE && m->entries[at].row.lo != lo)
-        at = m->entries[at].next[BY_LO];
-    return at;
+    if (!found)
+        return KZ_NOT_FOUND;
+    *row = *from;
+    return KZ_OK;
 }
 
 static kz_status out_ended(void *ctx, int64_t ms, kz__row *row, kz_error *err)
 {
     (void)err;
     const kz__memory_rows *m = ctx;
-    if (!m->heap_count || m->entries[m->heap[0]].row.end_ms > ms)
-        return KZ_NOT_FOUND;
-    *row = m->entries[m->heap[0]].row;
-    return KZ_OK;
+    const kz__row *first = m->first[BY_END][0] == NONE ? NULL : &m->entries[m->first[BY_END][0]].row;
+    return copy_if(first && first->end_ms <= ms, first, row);
 }
 
 static kz_status out_at(void *ctx, uint64_t lo, kz__row *row, kz_error *err)
 {
     (void)err;
-    const kz__memory_rows *m = ctx;
-    uint32_t at = entry_at(m, lo);
-    if (at == NONE)
-        return KZ_NOT_FOUND;
-    *row = m->entries[at].row;
-    return KZ_OK;
+    const kz__row *found = look(ctx, BY_LO, (key){{lo}});
+    return copy_if(found && found->lo == lo, found, row);
 }
 
 static kz_status out_by_node(void *ctx, uint32_t node, kz__row *row, kz_error *err)
 {
     (void)err;
-    const kz__memory_rows *m = ctx;
-    uint32_t at = m->buckets ? m->heads[BY_NODE][mix(node) & (m->buckets - 1)] : NONE;
-    while (at != NONE && m->entries[at].row.node != node)
-        at = m->entries[at].next[BY_NODE];
-    if (at == NONE)
-        return KZ_NOT_FOUND;
-    *row = m->entries[at].row;
-    return KZ_OK;
+    const kz__row *found = look(ctx, BY_NODE, (key){{node}});
+    return copy_if(found && found->node == node, found, row);
 }
 
 static kz_status out_by_request(void *ctx, const uint8_t *request, uint64_t from, kz__row *row, kz_error *err)
 {
     (void)err;
-    const kz__memory_rows *m = ctx;
-    const kz__row *first = NULL;
-    uint32_t at = m->buckets ? m->heads[BY_REQUEST][hash_request(request) & (m->buckets - 1)] : NONE;
-    for (; at != NONE; at = m->entries[at].next[BY_REQUEST]) {
-        const kz__row *candidate = &m->entries[at].row;
-        if (candidate->lo >= from && (!first || candidate->lo < first->lo) &&
-            memcmp(candidate->request, request, sizeof candidate->request) == 0)
-            first = candidate;
-    }
-    if (!first)
-        return KZ_NOT_FOUND;
-    *row = *first;
-    return KZ_OK;
+    const kz__row *found = look(ctx, BY_REQUEST, key_of_request(request, from));
+    return copy_if(found && memcmp(found->request, request, sizeof found->request) == 0, found, row);
 }
 
 static kz_status out_add(void *ctx, const kz__row *row, kz_error *err)
@@ -378,15 +310,14 @@ static kz_status out_add(void *ctx, const kz__row *row, kz_error *err)
     kz__memory_rows *m = ctx;
     if (entry_at(m, row->lo) != NONE)
         return kz__fail(err, KZ_STORE, "the lease table contradicts itself: a block is granted that is out");
-    if (m->unused == NONE && m->entry_count == m->entry_room && !grow(m))
-        return no_memory(err);
     uint32_t at = m->unused != NONE ? m->unused : (uint32_t)m->entry_count;
-    if (!note(m, (undo){.kind = UNDO_OUT_ADD, .entry = at}))
+    if (!make_room((void **)&m->entries, &m->entry_room, (size_t)at + 1, sizeof *m->entries) ||
+        !note(m, (undo){.kind = UNDO_OUT_ADD, .entry = at}))
         return no_memory(err);
     if (at == m->entry_count)
         m->entry_count++;
     else
-        m->unused = m->entries[at].next[BY_LO];
+        m->unused = m->entries[at].next[0][0];
     m->entries[at].row = *row;
     link_entry(m, at);
     return KZ_OK;
@@ -398,12 +329,10 @@ static kz_status out_update(void *ctx, const kz__row *row, kz_error *err)
     uint32_t at = entry_at(m, row->lo);
     if (at == NONE)
         return kz__fail(err, KZ_STORE, "the lease table contradicts itself: a block that is not out is released");
-    kz__row *mine = &m->entries[at].row;
+    const kz__row *mine = &m->entries[at].row;
     if (!note(m, (undo){.kind = UNDO_OUT_UPDATE, .entry = at, .end_ms = mine->end_ms, .released = mine->released}))
         return no_memory(err);
-    mine->end_ms = row->end_ms;
-    mine->released = row->released;
-    heap_settle(m, at);
+    end_entry(m, at, row->end_ms, row->released);
     return KZ_OK;
 }
 
@@ -452,9 +381,7 @@ void kz__memory_rows_rollback(kz__memory_rows *m)
             link_entry(m, u->entry);
             break;
         case UNDO_OUT_UPDATE:
-            m->entries[u->entry].row.end_ms = u->end_ms;
-            m->entries[u->entry].row.released = u->released;
-            heap_settle(m, u->entry);
+            end_entry(m, u->entry, u->end_ms, u->released);
             break;
         }
     }
@@ -466,7 +393,7 @@ kz__memory_rows *kz__memory_rows_new(void)
     if (!m)
         return NULL;
     m->unused = NONE;
-    memset(m->numbered, 0xff, sizeof m->numbered);
+    memset(m->first, 0xff, sizeof m->first);
     return m;
 }
 
@@ -475,8 +402,6 @@ void kz__memory_rows_free(kz__memory_rows *m)
     if (!m)
         return;
     free(m->entries);
-    free(m->heads[0]);
-    free(m->heap);
     free(m->ranges);
     free(m->undos);
     free(m);
@@ -498,14 +423,14 @@ kz__rows kz__memory_rows_use(kz__memory_rows *memory)
                       .out_remove = out_remove};
 }
 
-const kz__row *kz__memory_rows_from(kz__memory_rows *memory, uint32_t node)
+const kz__row *kz__memory_rows_from(const kz__memory_rows *memory, uint32_t node)
 {
-    uint32_t *links[LEVELS];
-    numbered_from(memory, node, links);
-    return *links[0] == NONE ? NULL : &memory->entries[*links[0]].row;
+    return look(memory, BY_NODE, (key){{node}});
 }
 
 const kz__row *kz__memory_rows_each(const kz__memory_rows *memory, size_t *at)
 {
-    return *at < memory->heap_count ? &memory->entries[memory->heap[(*at)++]].row : NULL;
+    uint32_t next = *at ? memory->entries[*at - 1].next[BY_LO][0] : memory->first[BY_LO][0];
+    *at = (size_t)next + 1;
+    return next == NONE ? NULL : &memory->entries[next].row;
 }

@@ -22,9 +22,10 @@ void kz__memory_rows_rollback(kz__memory_rows *memory);
 void kz__memory_rows_keep_last(kz__memory_rows *memory);
 
 /* The lease with the lowest number from `node` on; NULL: there is none. Twins do not count. */
-const kz__row *kz__memory_rows_from(kz__memory_rows *memory, uint32_t node);
+const kz__row *kz__memory_rows_from(const kz__memory_rows *memory, uint32_t node);
 
-/* The rows that are out, in no order: *at is 0 for the first, NULL comes after the last. */
+/* The rows that are out, in order of their first slots: *at is 0 for the first, NULL comes after the last. None may be
+ * added or removed meanwhile. */
 const kz__row *kz__memory_rows_each(const kz__memory_rows *memory, size_t *at);
 
 #endif

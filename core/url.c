@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What schemes and names of parameters are made of. */
+#define NAME_CHARS   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+#define SCHEME_CHARS NAME_CHARS "+"
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -33,23 +37,34 @@ static bool decode_percent(char *text)
     return true;
 }
 
-static kz_status add_param(kz__url *url, char *piece, const char *whole, kz_error *err)
+static kz_status add_param(kz__url *url, char *piece, kz_error *err)
 {
     char *value = strchr(piece, '=');
-    if (!value || value == piece)
-        return kz__fail(err, KZ_INVALID, "source %s: \"%s\" is not of the form name=value", whole, piece);
+    size_t number = url->param_count + 1;
+    if (!value || value == piece || piece + strspn(piece, NAME_CHARS) != value)
+        return kz__fail(err, KZ_INVALID, "source %s: parameter %zu behind the ? is not of the form name=value",
+                        url->scheme, number);
     *value++ = '\0';
     if (!decode_percent(value))
-        return kz__fail(err, KZ_INVALID, "source %s: %% in the value of %s must be followed by two hex digits", whole,
-                        piece);
+        return kz__fail(err, KZ_INVALID,
+                        "source %s: %% in the value of parameter %zu must be followed by two hex digits (write %% as "
+                        "%%25)",
+                        url->scheme, number);
     if (kz__url_param(url, piece))
-        return kz__fail(err, KZ_INVALID, "source %s: %s is given twice", whole, piece);
+        return kz__fail(err, KZ_INVALID, "source %s: %s is given twice", url->scheme, piece);
     if (url->param_count == KZ__URL_PARAMS_MAX)
-        return kz__fail(err, KZ_INVALID, "source %s: more than %d parameters", whole, KZ__URL_PARAMS_MAX);
+        return kz__fail(err, KZ_INVALID, "source %s: more than %d parameters", url->scheme, KZ__URL_PARAMS_MAX);
     url->params[url->param_count].name = piece;
     url->params[url->param_count].value = value;
     url->param_count++;
     return KZ_OK;
+}
+
+kz_status kz__url_no_scheme(const char *text, kz_error *err)
+{
+    bool harmless = *text && strspn(text, SCHEME_CHARS "/~") == strlen(text);
+    return kz__fail(err, KZ_INVALID, "source %s%.64s%s is not a URL: expected something like static:7 or sqlite:/path",
+                    harmless ? "\"" : "", harmless ? text : "(not shown)", harmless ? "\"" : "");
 }
 
 kz_status kz__url_parse(const char *text, kz__url *url, kz_error *err)
@@ -61,20 +76,25 @@ kz_status kz__url_parse(const char *text, kz__url *url, kz_error *err)
     memcpy(url->text, text, length + 1);
     url->param_count = 0;
     char *colon = strchr(url->text, ':');
-    if (!colon || colon == url->text)
-        return kz__fail(err, KZ_INVALID,
-                        "source \"%s\" is not a URL: expected something like static:7 or env:WORKER_ID", text);
+    size_t scheme = strspn(text, SCHEME_CHARS);
+    if (!colon || !scheme || colon != url->text + scheme)
+        return kz__url_no_scheme(text, err);
     *colon = '\0';
     url->scheme = url->text;
     url->body = colon + 1;
     char *query = strchr(colon + 1, '?');
     if (query)
         *query++ = '\0';
+    if (query && *url->body == '/' && strchr(query, '@'))
+        return kz__fail(err, KZ_INVALID,
+                        "source %s: an @ behind the first ?: write ? in a password as %%3F, and @ in a parameter as "
+                        "%%40",
+                        url->scheme);
     while (query) {
         char *next = strchr(query, '&');
         if (next)
             *next++ = '\0';
-        kz_status status = add_param(url, query, text, err);
+        kz_status status = add_param(url, query, err);
         if (status)
             return status;
         query = next;

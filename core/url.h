@@ -17,7 +17,10 @@ typedef struct kz__url {
     } params[KZ__URL_PARAMS_MAX];
 } kz__url;
 
+/* No message of these shows more of the text than its scheme and the names of parameters: the rest may be a password,
+ * or a part of one that was not written as it should be. */
 kz_status kz__url_parse(const char *text, kz__url *url, kz_error *err);
+kz_status kz__url_no_scheme(const char *text, kz_error *err); /* KZ_INVALID: there is none */
 
 /* The value of a parameter, or NULL. */
 const char *kz__url_param(const kz__url *url, const char *name);

@@ -139,7 +139,8 @@ typedef struct kz_layout kz_layout;
  *     rediss://...                  the same with TLS; ?cacert=/path, or ?insecure=1 to check nothing
  *     redis+sentinel://[[user]:pass@]host[:port][,host[:port]...]/name[/db]
  *                                   the same on the master that sentinels call `name`. A failover can forget the last
- *                                   leases granted: see docs/leases.md
+ *                                   leases granted: see docs/leases.md. rediss+sentinel:// with TLS;
+ *                                   ?sentinel-password=p for sentinels that want one
  *     http://host[:port][,host[:port]...]
  *                                   kazahana serve, or several on one store, for many machines. ?token-file=/path,
  *                                   ?token=t or the variable KAZAHANA_TOKEN if it wants a token

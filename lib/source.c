@@ -1,6 +1,7 @@
 /* Sources by URL: the registry of kinds, and looking at one without minting. */
 #include "lib/source.h"
 #include "core/error.h"
+#include "core/url.h"
 #include "host/clock.h"
 #include "sources/all.h"
 
@@ -14,9 +15,9 @@
 static const kz_source_ops *kinds[KINDS_MAX] = {KZ__SOURCES_BUILT_IN};
 
 /* What this build leaves out is still known by name, so that the message can say why it is missing. */
-static const char *const known_schemes[] = {"static", "env",    "standalone",     "memory",     "sqlite",
-                                            "redis",  "rediss", "redis+sentinel", "tsid+redis", "tsid+rediss",
-                                            "http",   "https",  "postgres",       "etcd"};
+static const char *const known_schemes[] = {"static",      "env",    "standalone",     "memory",          "sqlite",
+                                            "redis",       "rediss", "redis+sentinel", "rediss+sentinel", "tsid+redis",
+                                            "tsid+rediss", "http",   "https",          "postgres",        "etcd"};
 
 static const kz_source_ops *find(const char *url, size_t length)
 {
@@ -52,6 +53,8 @@ static kz_status unknown(const char *url, size_t length, kz_error *err)
         if (strlen(known_schemes[i]) == length && memcmp(known_schemes[i], url, length) == 0)
             return kz__fail(err, KZ_UNSUPPORTED, "the source %s: is not in this build (there are %s)", known_schemes[i],
                             list);
+    if (memchr(url, '@', length) || memchr(url, '/', length))
+        return kz__url_no_scheme(url, err);
     return kz__fail(err, KZ_UNSUPPORTED, "no source of the kind \"%.*s:\" (there are %s)",
                     length > 32 ? 32 : (int)length, url, list);
 }
@@ -112,8 +115,7 @@ kz_status kz__source_open(kz_source **out, const char *url, const kz_options *op
         return status;
     const char *colon = strchr(url, ':');
     if (!colon || colon == url)
-        return kz__fail(err, KZ_INVALID,
-                        "source \"%.64s\" is not a URL: expected something like static:7 or sqlite:/path", url);
+        return kz__url_no_scheme(url, err);
     const kz_source_ops *ops = find(url, (size_t)(colon - url));
     if (!ops)
         return unknown(url, (size_t)(colon - url), err);

@@ -34,6 +34,8 @@ static const route routes[ROUTES] = {
     [ROUTE_READY] = {"GET", PATH("/health/ready"), get_health, false, false},
     [ROUTE_METRICS] = {"GET", PATH("/metrics"), get_metrics, false, false},
     [ROUTE_OPENAPI] = {"GET", PATH("/openapi.json"), get_openapi, false, false},
+    [ROUTE_ROOT] = {"GET", PATH("/"), get_root, false, false},
+    [ROUTE_UI] = {"GET", PATH_AND("/ui/", "{file}"), get_ui, true, false},
 };
 
 const char *route_method(route_name name)

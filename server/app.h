@@ -25,6 +25,8 @@ typedef enum route_name {
     ROUTE_READY,
     ROUTE_METRICS,
     ROUTE_OPENAPI,
+    ROUTE_ROOT,
+    ROUTE_UI,
     ROUTES
 } route_name;
 
@@ -127,5 +129,9 @@ http_outcome get_metrics(call *c);
 
 /* openapi.c */
 http_outcome get_openapi(call *c);
+
+/* ui.c */
+http_outcome get_root(call *c);
+http_outcome get_ui(call *c);
 
 #endif

@@ -43,6 +43,7 @@ void http_reply_status(http_reply *reply, int status);
 void http_reply_tag(http_reply *reply, unsigned tag);              /* what `observe` is told about it; 0 unless set */
 void http_reply_type(http_reply *reply, const char *content_type); /* kept: a literal */
 void http_reply_header(http_reply *reply, const char *name, const char *value); /* copied; Retry-After, Allow, ... */
+void http_reply_kept(http_reply *reply); /* a cache may keep it, and has to ask each time whether it still holds */
 void http_reply_write(http_reply *reply, const char *bytes, size_t length);
 void http_reply_printf(http_reply *reply, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -50,6 +50,7 @@ void http_reply_reset(http_reply *reply)
     reply->status = 200;
     reply->tag = 0;
     reply->type = (http_text){"application/json", 16};
+    reply->kept = false;
     reply->failed = false;
     http_bytes_clear(&reply->headers, 1024);
     http_bytes_clear(&reply->body, 4096);
@@ -74,6 +75,11 @@ void http_reply_tag(http_reply *reply, unsigned tag)
 void http_reply_type(http_reply *reply, const char *content_type)
 {
     reply->type = (http_text){content_type, strlen(content_type)};
+}
+
+void http_reply_kept(http_reply *reply)
+{
+    reply->kept = true;
 }
 
 void http_reply_header(http_reply *reply, const char *name, const char *value)
@@ -185,7 +191,7 @@ bool http_reply_build(const http_reply *reply, bool head, http_after after, http
         return false;
     char *to = put_status(out->at + out->length, reply->status);
     /* A cache on the way may keep a 200 that says nothing else, and give one ID to two clients. */
-    to = PUT(to, "Cache-Control: no-store\r\n");
+    to = reply->kept ? PUT(to, "Cache-Control: no-cache\r\n") : PUT(to, "Cache-Control: no-store\r\n");
     if (!no_content) {
         to = PUT(to, "Content-Type: ");
         to = put(to, reply->type.at, reply->type.length);

@@ -11,6 +11,7 @@ struct http_reply {
     http_text type;
     http_bytes headers; /* whole lines */
     http_bytes body;
+    bool kept;
     bool failed; /* memory ran out: it becomes a 500 */
 };
 

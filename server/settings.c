@@ -267,6 +267,7 @@ static void name_what_waits(const settings *old, const settings *new, char messa
     name_if(old->request_ms != new->request_ms, "request_timeout", message);
     name_if(old->idle_ms != new->idle_ms, "idle_timeout", message);
     name_if(old->log_json != new->log_json, "log_format", message);
+    name_if(old->no_ui != new->no_ui, "ui", message);
     name_if(old->create_services != new->create_services, "no_create_services", message);
 }
 

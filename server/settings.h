@@ -31,6 +31,7 @@ typedef struct settings {
     int64_t max_backward_ms;
     kz_fallback fallback;
     uint32_t throughput_min, throughput_max; /* of /id's generator, per ms */
+    bool no_ui;                              /* GET / is the list of paths for browsers too */
     bool create_services;                    /* unknown ones are created on demand (default) */
     unsigned loops;                          /* 0: one for each core */
     unsigned connections_max;

@@ -283,6 +283,15 @@ static bool read_idle_timeout(settings *s, const char *value, WHY)
     return read_duration(value, 100, 86400000, &s->idle_ms, why);
 }
 
+static bool read_ui(settings *s, const char *value, WHY)
+{
+    bool yes = true;
+    if (!read_yes_no(value, &yes, why))
+        return false;
+    s->no_ui = !yes;
+    return true;
+}
+
 static bool read_log_level(settings *s, const char *value, WHY)
 {
     static const char *const names[] = {"error", "warning", "info", "debug", NULL};
@@ -327,6 +336,7 @@ static const settings_key keys[] = {
     {"connections", true, false, read_connections},
     {"request_timeout", true, false, read_request_timeout},
     {"idle_timeout", true, false, read_idle_timeout},
+    {"ui", true, false, read_ui},
     {"log_level", true, false, read_log_level},
     {"log_format", true, false, read_log_format},
     {"no_create_services", true, true, read_no_create_services},

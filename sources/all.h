@@ -5,8 +5,8 @@
 #include <kazahana.h>
 
 extern const kz_source_ops kz__source_static, kz__source_env, kz__source_standalone, kz__source_memory,
-    kz__source_sqlite, kz__source_redis, kz__source_rediss, kz__source_redis_sentinel, kz__source_tsid_redis,
-    kz__source_tsid_rediss, kz__source_http, kz__source_https;
+    kz__source_sqlite, kz__source_redis, kz__source_rediss, kz__source_redis_sentinel, kz__source_rediss_sentinel,
+    kz__source_tsid_redis, kz__source_tsid_rediss, kz__source_http, kz__source_https;
 
 #ifdef KZ_HAVE_SQLITE
 #define KZ__SOURCE_SQLITE &kz__source_sqlite,
@@ -16,7 +16,8 @@ extern const kz_source_ops kz__source_static, kz__source_env, kz__source_standal
 
 #ifdef KZ_HAVE_REDIS
 #define KZ__SOURCE_REDIS                                                                                               \
-    &kz__source_redis, &kz__source_rediss, &kz__source_redis_sentinel, &kz__source_tsid_redis, &kz__source_tsid_rediss,
+    &kz__source_redis, &kz__source_rediss, &kz__source_redis_sentinel, &kz__source_rediss_sentinel,                    \
+        &kz__source_tsid_redis, &kz__source_tsid_rediss,
 #else
 #define KZ__SOURCE_REDIS
 #endif

@@ -198,19 +198,6 @@ static void http_close(void *self, bool forked)
     free(source);
 }
 
-/* What is wrong with a URL is told with the URL, which must not show a token: so that is told first, without it. */
-static kz_status parse_url(const char *text, kz__url *url, kz_error *err)
-{
-    kz_status status = kz__url_parse(text, url, NULL);
-    if (status == KZ_OK)
-        return KZ_OK;
-    if (!strchr(text, '?') && !strchr(text, '@'))
-        return kz__url_parse(text, url, err);
-    return kz__fail(err, status,
-                    "source http: too long, or what follows the ? is not name=value&name=value, each name once, with "
-                    "%% written as %%25");
-}
-
 static kz_status read_params(const kz__url *url, const kz_source_options *options, kz__table_params *params,
                              kz_error *err)
 {
@@ -241,7 +228,7 @@ static kz_status http_open(void **out, const char *text, const kz_source_options
     kz__http *source = calloc(1, sizeof *source);
     if (!source)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
-    kz_status status = parse_url(text, &url, err);
+    kz_status status = kz__url_parse(text, &url, err);
     if (status == KZ_OK)
         status = read_params(&url, options, &source->params, err);
     if (status == KZ_OK)

@@ -12,7 +12,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#define LEFT_MIN_MS 50 /* what a server gets at least when those before it took their time */
+#define LEFT_MIN_MS 50  /* what a server gets at least when those before it took their time */
+#define TOO_LARGE   100 /* CURLE_TOO_LARGE, which libcurl has since 8.6 */
 
 struct kz__http_link {
     kz__http_address address;
@@ -171,8 +172,11 @@ static kz_status failed(kz__http_link *link, const char *host, CURLcode code, kz
     bool certificate = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
                        code == CURLE_SSL_ISSUER_ERROR || code == CURLE_SSL_CERTPROBLEM;
     bool nonsense = code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY;
-    if (code == CURLE_OUT_OF_MEMORY)
-        return kz__fail(err, KZ_NO_MEMORY, "%s: no memory for a request", host);
+    if (code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE) {
+        /* libcurl's words for a header above its limit, which is the server's doing. */
+        why = "a header that is too long to read, or no memory for it";
+        nonsense = true;
+    }
     return kz__fail(err, certificate || nonsense ? KZ_STORE : KZ_UNAVAILABLE, "%s: %s%s", host, why,
                     certificate ? " (name the certificate's issuer with ?cacert=)"
                     : nonsense  ? " (is this a kazahana lease server?)"

@@ -1,5 +1,5 @@
-/* redis://, rediss:// and redis+sentinel://: a lease table in Redis. The rules run there, as scripts (sources/lua).
- * This file: from the URL to a source. */
+/* redis:// and redis+sentinel://, rediss:// and rediss+sentinel:// with TLS: a lease table in Redis. The rules run
+ * there, as scripts (sources/lua). This file: from the URL to a source. */
 #include "core/error.h"
 #include "sources/all.h"
 #include "sources/redis_source.h"
@@ -23,13 +23,12 @@ static void redis_close(void *self, bool forked)
     free(source);
 }
 
-static kz_status read_url(kz__redis *source, const char *text, const kz_source_options *options, bool tls,
-                          kz_error *err)
+static kz_status read_url(kz__redis *source, const char *text, const kz_source_options *options, kz_error *err)
 {
-    static const char *const more[] = {"prefix", "cacert", "insecure", NULL};
+    static const char *const more[] = {"prefix", "cacert", "insecure", "sentinel-user", "sentinel-password", NULL};
     kz__url url;
     kz__redis_address address;
-    kz_status status = kz__redis_url_parse(text, &url, err);
+    kz_status status = kz__url_parse(text, &url, err);
     if (!status)
         status = kz__table_params_read(&url, options, more, &source->params, err);
     if (!status)
@@ -37,7 +36,7 @@ static kz_status read_url(kz__redis *source, const char *text, const kz_source_o
     if (!status)
         status = kz__redis_prefix_read(&url, source->prefix, err);
     if (!status)
-        status = kz__redis_address_read(&url, tls, options->timeout_ms, &address, err);
+        status = kz__redis_address_read(&url, options->timeout_ms, &address, err);
     if (!status)
         status = kz__redis_link_new(&source->link, &address, err);
     explicit_bzero(&url, sizeof url);
@@ -51,7 +50,7 @@ static kz_status redis_open(void **out, const char *url, const kz_source_options
     kz__redis *source = calloc(1, sizeof *source);
     if (!source)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
-    kz_status status = read_url(source, url, options, strncmp(url, "rediss:", 7) == 0, err);
+    kz_status status = read_url(source, url, options, err);
     source->layout = source->params.layout;
     if (!status) {
         kz_error reason;
@@ -81,4 +80,5 @@ static kz_status redis_open(void **out, const char *url, const kz_source_options
     }
 
 const kz_source_ops kz__source_redis = REDIS_OPS("redis"), kz__source_rediss = REDIS_OPS("rediss"),
-                    kz__source_redis_sentinel = REDIS_OPS("redis+sentinel");
+                    kz__source_redis_sentinel = REDIS_OPS("redis+sentinel"),
+                    kz__source_rediss_sentinel = REDIS_OPS("rediss+sentinel");

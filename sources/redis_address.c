@@ -1,4 +1,4 @@
-/* redis://, rediss:// and redis+sentinel:// URLs, and the errors that Redis answers, in words that say the way out. */
+/* redis:// URLs and their kin, and the errors that Redis answers, in words that say the way out. */
 #include "core/error.h"
 #include "sources/redis_link.h"
 
@@ -54,28 +54,6 @@ static bool read_number(const char *text, size_t size, unsigned max, unsigned *n
     return size > 0;
 }
 
-/* What is wrong with a URL is told with the URL, which must not show a password: so the cases that could are told
- * first, without it. */
-kz_status kz__redis_url_parse(const char *text, kz__url *url, kz_error *err)
-{
-    const char *query = strchr(text, '?'), *login = strchr(text, '@');
-    if (!login)
-        return kz__url_parse(text, url, err);
-    int scheme = (int)strcspn(text, ":");
-    if (query && query < login)
-        return kz__fail(err, KZ_INVALID,
-                        "source %.*s: an @ behind the first ?: write ? in a password as %%3F, and @ in "
-                        "a parameter as %%40",
-                        scheme, text);
-    kz_status status = kz__url_parse(text, url, NULL);
-    if (status)
-        return kz__fail(err, status,
-                        "source %.*s: too long, or what follows the ? is not name=value&name=value with "
-                        "%% written as %%25",
-                        scheme, text);
-    return KZ_OK;
-}
-
 kz_status kz__redis_prefix_read(const kz__url *url, char prefix[static KZ__REDIS_PREFIX_MAX + 1], kz_error *err)
 {
     const char *given = kz__url_param(url, "prefix");
@@ -126,7 +104,10 @@ static kz_status read_place(const char *text, size_t size, unsigned port, kz__re
     }
     size_t left = size - (size_t)(rest - text);
     if (left && (*rest != ':' || !read_number(rest + 1, left - 1, 65535, &port) || !port))
-        return kz__fail(err, KZ_INVALID, "source %s: \"%.*s\" is not a port (1..65535)", scheme, (int)left, rest);
+        return kz__fail(err, KZ_INVALID,
+                        "source %s: what follows the colon behind the host is not a port (1..65535); a password stands "
+                        "before an @: %s://:password@host",
+                        scheme, scheme);
     if (host_size >= sizeof address->host)
         return kz__fail(err, KZ_INVALID, "source %s: a host name of %zu characters is too long", scheme, host_size);
     snprintf(address->host, sizeof address->host, "%.*s", (int)host_size, host);
@@ -147,9 +128,9 @@ bool kz__redis_sentinel_next(const char **list, kz__redis_address *sentinel)
 }
 
 /* host[:port][,host[:port]...]/master[/db]; what follows the master's name is left in `rest`. */
-static kz_status read_sentinels(const char *text, kz__redis_address *address, const char **rest, kz_error *err)
+static kz_status read_sentinels(const char *scheme, const char *text, kz__redis_address *address, const char **rest,
+                                kz_error *err)
 {
-    static const char scheme[] = "redis+sentinel";
     size_t size = strcspn(text, "/"), count = 0;
     if (size >= sizeof address->sentinels)
         return kz__fail(err, KZ_INVALID, "source %s: a list of sentinels of %zu characters is too long", scheme, size);
@@ -159,9 +140,8 @@ static kz_status read_sentinels(const char *text, kz__redis_address *address, co
         size_t length = strcspn(at, ",");
         bool ends_in_comma = at[length] == ',' && !at[length + 1];
         if (!length || ends_in_comma || count == SENTINELS_MAX)
-            return kz__fail(err, KZ_INVALID,
-                            "source %s: \"%s\" is not a list of 1 to %d sentinels, host:port,host:port", scheme,
-                            address->sentinels, SENTINELS_MAX);
+            return kz__fail(err, KZ_INVALID, "source %s: not a list of 1 to %d sentinels, host:port,host:port", scheme,
+                            SENTINELS_MAX);
         kz_status status = read_place(at, length, DEFAULT_SENTINEL_PORT, &ignored, scheme, err);
         if (status)
             return status;
@@ -189,10 +169,26 @@ static kz_status read_tls(const kz__url *url, kz__redis_address *address, kz_err
     return KZ_OK;
 }
 
-kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_ms, kz__redis_address *address,
-                                 kz_error *err)
+/* What the sentinels want to know. */
+static kz_status read_sentinel_login(const kz__url *url, kz__redis_address *address, kz_error *err)
 {
-    *address = (kz__redis_address){.tls = tls};
+    const char *user = kz__url_param(url, "sentinel-user"), *password = kz__url_param(url, "sentinel-password");
+    if ((user || password) && !*address->master)
+        return kz__fail(err, KZ_INVALID, "source %s: sentinel-user and sentinel-password are for redis+sentinel://",
+                        url->scheme);
+    if (user && !password)
+        return kz__fail(err, KZ_INVALID, "source %s: sentinel-user without sentinel-password", url->scheme);
+    if ((user && strlen(user) >= sizeof address->sentinel_user) ||
+        (password && strlen(password) >= sizeof address->sentinel_password))
+        return kz__fail(err, KZ_INVALID, "source %s: sentinel-user or sentinel-password is too long", url->scheme);
+    strcpy(address->sentinel_user, user ? user : "");
+    strcpy(address->sentinel_password, password ? password : "");
+    return KZ_OK;
+}
+
+kz_status kz__redis_address_read(const kz__url *url, int64_t timeout_ms, kz__redis_address *address, kz_error *err)
+{
+    *address = (kz__redis_address){.tls = strstr(url->scheme, "rediss") != NULL};
     address->timeout_ms = timeout_ms < 0 || timeout_ms > 10000 ? 10000 : timeout_ms < 100 ? 100 : timeout_ms;
     kz_status status = read_tls(url, address, err);
     if (status)
@@ -209,18 +205,21 @@ kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_m
             return status;
         p = at + 1;
     }
-    if (strcmp(url->scheme, "redis+sentinel") == 0) {
-        status = read_sentinels(p, address, &p, err);
+    if (strstr(url->scheme, "+sentinel")) {
+        status = read_sentinels(url->scheme, p, address, &p, err);
     } else {
         size_t size = strcspn(p, "/");
         status = read_place(p, size, DEFAULT_PORT, address, url->scheme, err);
         p += size;
     }
+    if (!status)
+        status = read_sentinel_login(url, address, err);
     if (status)
         return status;
     p += *p == '/';
     if (*p && !read_number(p, strlen(p), DB_MAX, &address->db))
-        return kz__fail(err, KZ_INVALID, "source %s: \"%s\" is not a database number (0..%u)", url->scheme, p, DB_MAX);
+        return kz__fail(err, KZ_INVALID, "source %s: what follows the / is not a database number (0..%u)", url->scheme,
+                        DB_MAX);
     if (*address->master)
         snprintf(address->name, sizeof address->name, "%s://%s/%s/%u", url->scheme, address->sentinels, address->master,
                  address->db);
@@ -271,10 +270,11 @@ kz_status kz__redis_refused(const kz__redis_link *link, const char *text, kz_err
     return kz__fail(err, KZ_STORE, "%s refused: \"%.200s\"", name, text);
 }
 
-kz_status kz__redis_unexpected(const kz__redis_link *link, const char *what, const redisReply *reply, kz_error *err)
+kz_status kz__redis_unexpected(kz__redis_link *link, const char *what, const redisReply *reply, kz_error *err)
 {
     if (reply->type == REDIS_REPLY_ERROR)
         return kz__redis_refused(link, reply->str, err);
+    kz__redis_link_drop(link);
     return kz__fail(err, KZ_STORE,
                     "%s: the answer to %s is not what a lease table gives: is this Redis, and nobody "
                     "else writing to its keys?",

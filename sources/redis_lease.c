@@ -10,18 +10,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So many services are remembered, those that were used last. */
+#define SEEN_MAX 1024
+
 kz__redis_seen *kz__redis_seen_of(kz__redis *source, const char *service, kz_error *err)
 {
-    for (kz__redis_seen *s = source->seen; s; s = s->next)
-        if (strcmp(s->service, service) == 0)
-            return s;
-    kz__redis_seen *s = calloc(1, sizeof *s);
+    kz__redis_seen **at = &source->seen, *s;
+    size_t others = 0;
+    while (*at && strcmp((*at)->service, service) != 0 && ((*at)->next || others + 1 < SEEN_MAX)) {
+        at = &(*at)->next;
+        others++;
+    }
+    /* Found, or else the one that was used longest ago, where there are enough. */
+    s = *at ? *at : calloc(1, sizeof *s);
     if (!s) {
         kz__fail(err, KZ_NO_MEMORY, "no memory for a service");
         return NULL;
     }
-    snprintf(s->service, sizeof s->service, "%s", service);
-    strcpy(s->born, "0");
+    *at = *at ? s->next : NULL;
+    if (strcmp(s->service, service) != 0) {
+        *s = (kz__redis_seen){.born = "0"};
+        snprintf(s->service, sizeof s->service, "%s", service);
+    }
     s->next = source->seen;
     source->seen = s;
     return s;

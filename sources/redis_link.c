@@ -39,7 +39,7 @@ static void *create_array_limited(const redisReadTask *task, int elements)
     return elements > REPLY_ELEMENTS_MAX ? NULL : link->create_array(task, elements);
 }
 
-static void disconnect(kz__redis_link *link)
+void kz__redis_link_drop(kz__redis_link *link)
 {
     kz__wire_close(&link->wire);
     if (link->reader)
@@ -162,7 +162,7 @@ static kz_status connect_link(kz__redis_link *link, kz_error *err)
         status = log_in(link, err);
     }
     if (status)
-        disconnect(link);
+        kz__redis_link_drop(link);
     return status;
 }
 
@@ -182,7 +182,7 @@ static kz_status follow_master(kz__redis_link *link, kz_error *err)
         return status;
     link->asked_ms = now_ms;
     if (strcmp(host, a->host) != 0 || strcmp(port, a->port) != 0)
-        disconnect(link);
+        kz__redis_link_drop(link);
     return KZ_OK;
 }
 
@@ -199,7 +199,7 @@ kz_status kz__redis_send(kz__redis_link *link, const kz__redis_args *args, redis
      * second try at once. What lease tables send may be carried out twice: requests and secrets name it. */
     for (bool again = link->wire.fd >= 0 && link->spoke;; again = false) {
         if (link->wire.fd >= 0 && kz__wire_is_stale(&link->wire))
-            disconnect(link);
+            kz__redis_link_drop(link);
         kz_status status = follow_master(link, err);
         if (!status && link->wire.fd < 0)
             status = connect_link(link, err);
@@ -209,10 +209,10 @@ kz_status kz__redis_send(kz__redis_link *link, const kz__redis_args *args, redis
         if (!status) {
             link->spoke = true;
             if (may_be_replaced(link, *reply))
-                disconnect(link);
+                kz__redis_link_drop(link);
             return KZ_OK;
         }
-        disconnect(link);
+        kz__redis_link_drop(link);
         if (!again || status != KZ_UNAVAILABLE || kz__wire_now_ms() - began_ms >= link->address.timeout_ms)
             return status;
     }
@@ -233,7 +233,7 @@ void kz__redis_link_free(kz__redis_link *link)
 {
     if (!link)
         return;
-    disconnect(link);
+    kz__redis_link_drop(link);
     kz__wire_free(&link->wire);
     explicit_bzero(&link->address, sizeof link->address);
     free(link);

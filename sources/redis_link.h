@@ -13,6 +13,7 @@ typedef struct kz__redis_address {
     char name[300];                /* "redis://host:port/db", for messages: never with the password */
     char sentinels[300];           /* "host:port,host:port", to be asked where the master is; empty: it is at host */
     char master[64];               /* what they call it */
+    char sentinel_user[128], sentinel_password[512];
     unsigned db;
     bool tls, insecure;
     int64_t timeout_ms; /* for connecting, and for each command */
@@ -20,16 +21,13 @@ typedef struct kz__redis_address {
 
 #define KZ__REDIS_PREFIX_MAX 64
 
-/* Like kz__url_parse, with messages that cannot show a password. */
-kz_status kz__redis_url_parse(const char *text, kz__url *url, kz_error *err);
-
 /* ?prefix=, or nothing. */
 kz_status kz__redis_prefix_read(const kz__url *url, char prefix[static KZ__REDIS_PREFIX_MAX + 1], kz_error *err);
 
-/* Reads [//][[user]:password@][host][:port][/db], ?cacert= and ?insecure=; in a redis+sentinel: URL
- * [//][[user]:password@]host[:port][,host[:port]...]/master[/db]. */
-kz_status kz__redis_address_read(const kz__url *url, bool tls, int64_t timeout_ms, kz__redis_address *address,
-                                 kz_error *err);
+/* Reads //[[user]:password@][host][:port][/db], ?cacert= and ?insecure= (with TLS, which the scheme says); in a
+ * redis+sentinel: URL //[[user]:password@]host[:port][,host[:port]...]/master[/db], ?sentinel-user= and
+ * ?sentinel-password=. */
+kz_status kz__redis_address_read(const kz__url *url, int64_t timeout_ms, kz__redis_address *address, kz_error *err);
 
 /* The sentinel at `*list`, which is moved on to the next; false after the last. */
 bool kz__redis_sentinel_next(const char **list, kz__redis_address *sentinel);
@@ -42,6 +40,9 @@ typedef struct kz__redis_link kz__redis_link;
 
 /* Connects with the first command, and anew after a failure; by way of the sentinels, if there are any. */
 kz_status kz__redis_link_new(kz__redis_link **link, const kz__redis_address *address, kz_error *err);
+
+/* Closes the connection; the next command makes a new one. */
+void kz__redis_link_drop(kz__redis_link *link);
 
 /* Sends nothing: in a forked child the parent's session goes on. */
 void kz__redis_link_free(kz__redis_link *link);
@@ -60,8 +61,9 @@ kz_status kz__redis_send(kz__redis_link *link, const kz__redis_args *args, redis
 /* Turns an error that Redis answered into a status and a message that says the way out. */
 kz_status kz__redis_refused(const kz__redis_link *link, const char *text, kz_error *err);
 
-/* The same, for a reply that is not of the kind expected. */
-kz_status kz__redis_unexpected(const kz__redis_link *link, const char *what, const redisReply *reply, kz_error *err);
+/* The same, for a reply that is not of the kind expected. The connection is closed: it may be one answer behind, and
+ * would stay so. */
+kz_status kz__redis_unexpected(kz__redis_link *link, const char *what, const redisReply *reply, kz_error *err);
 
 /* "redis://host:port/db" */
 const char *kz__redis_link_name(const kz__redis_link *link);

@@ -248,6 +248,20 @@ kz_status kz__redis_durable(kz__redis_link *link, const char *instead, bool *dur
     return status;
 }
 
+/* Says before the rest of the note that another provider is there. */
+static void note_foreign(const kz__redis_settings *settings, char *note, size_t room)
+{
+    char rest[KZ_MESSAGE_SIZE], until[KZ_TIME_TEXT_SIZE];
+    if (!settings->foreign)
+        return;
+    snprintf(rest, sizeof rest, "%s", note);
+    kz_time_text(settings->foreign_until_ms, until);
+    snprintf(note, room,
+             "another provider holds leases in the same keys (%" PRId64 " seen; node %" PRId64
+             " counts as out until %s)%s%s",
+             settings->foreign, settings->foreign_node, until, *rest ? "; " : "", rest);
+}
+
 kz_status kz__redis_health(void *self, const char *asked, kz_source_health *health, kz_error *err)
 {
     kz__redis *source = self;
@@ -269,6 +283,8 @@ kz_status kz__redis_health(void *self, const char *asked, kz_source_health *heal
     h.leases_out = (uint64_t)settings.leases_out;
     h.nodes_free = settings.exists ? h.nodes_free + (uint64_t)settings.leases_ended
                                    : UINT64_C(1) << (settings.layout.node_bits - 1);
+    h.nodes_free -= (uint64_t)settings.foreign < h.nodes_free ? (uint64_t)settings.foreign : h.nodes_free;
+    note_foreign(&settings, h.note, sizeof h.note);
     h.layout = settings.layout;
     h.lease_ms = settings.exists ? settings.lease_ms : source->params.lease_ms;
     *health = h;

@@ -123,7 +123,7 @@ bool kz__redis_said(const redisReply *reply, const char *word)
 }
 
 /* The answers that any script may give. */
-static kz_status understand(const kz__redis_link *link, const char *service, const redisReply *reply, kz_error *err)
+static kz_status understand(kz__redis_link *link, const char *service, const redisReply *reply, kz_error *err)
 {
     const char *name = kz__redis_link_name(link);
     const char *first = kz__redis_text(reply, 1), *second = kz__redis_text(reply, 2);

@@ -19,8 +19,8 @@ static bool read_answer(const redisReply *reply, kz__redis_address *address)
         return false;
     snprintf(address->host, sizeof address->host, "%s", host->str);
     snprintf(address->port, sizeof address->port, "%s", port->str);
-    snprintf(address->name, sizeof address->name, "redis://%s:%s/%u (%s)", address->host, address->port, address->db,
-             address->master);
+    snprintf(address->name, sizeof address->name, "%s://%s:%s/%u (%s)", address->tls ? "rediss" : "redis",
+             address->host, address->port, address->db, address->master);
     return true;
 }
 
@@ -36,7 +36,8 @@ static kz_status ask(const kz__redis_address *sentinel, kz__redis_address *addre
         status = kz__fail(err, KZ_STORE, "%s knows no master called %s: see \"sentinel monitor\" in its configuration",
                           sentinel->name, address->master);
     else if (!status && reply->type == REDIS_REPLY_ERROR)
-        status = kz__fail(err, KZ_STORE, "%s refused: \"%.150s\": is it a sentinel, and one without a password?",
+        status = kz__fail(err, KZ_STORE,
+                          "%s refused: \"%.150s\": is it a sentinel, and does ?sentinel-password= say its password?",
                           sentinel->name, reply->str);
     else if (!status && !read_answer(reply, address))
         status = kz__fail(err, KZ_STORE, "%s does not answer with an address: is it a sentinel?", sentinel->name);
@@ -52,17 +53,24 @@ kz_status kz__redis_find_master(kz__redis_address *address, kz_error *err)
     for (const char *at = address->sentinels; (at = strchr(at, ',')); at++)
         count++;
     /* Their part of the time is the same for each, so that one that is silent does not take that of the others. */
-    kz__redis_address sentinel = {.timeout_ms = address->timeout_ms / count};
+    kz__redis_address sentinel = {
+        .timeout_ms = address->timeout_ms / count, .tls = address->tls, .insecure = address->insecure};
+    strcpy(sentinel.cacert, address->cacert);
+    strcpy(sentinel.user, address->sentinel_user);
+    strcpy(sentinel.password, address->sentinel_password);
     if (sentinel.timeout_ms < LEAST_MS)
         sentinel.timeout_ms = LEAST_MS;
     kz_error why = {0}, silence = {0};
     for (const char *at = address->sentinels; kz__redis_sentinel_next(&at, &sentinel);) {
         kz_error failure = {0};
         kz_status status = ask(&sentinel, address, &failure);
-        if (status == KZ_OK)
+        if (status == KZ_OK) {
+            explicit_bzero(&sentinel, sizeof sentinel);
             return KZ_OK;
+        }
         *(status == KZ_UNAVAILABLE ? &silence : &why) = failure;
     }
+    explicit_bzero(&sentinel, sizeof sentinel);
     if (why.status)
         return kz__fail(err, why.status, "%s", why.message);
     return kz__fail(err, KZ_UNAVAILABLE, "no sentinel of %s answers (%.150s)", address->sentinels, silence.message);

@@ -53,6 +53,13 @@ kz_status kz__redis_mismatch(const kz__redis *source, const char *service, const
     return status ? status : kz__redis_unexpected(source->link, "the service's settings", reply, err);
 }
 
+static bool read_foreign(const redisReply *reply, size_t at, kz__redis_settings *s)
+{
+    return kz__redis_number(reply, at, 0, UINT32_MAX, &s->foreign) &&
+           kz__redis_number(reply, at + 1, 0, UINT32_MAX, &s->foreign_node) &&
+           kz__redis_number(reply, at + 2, 0, 2 * KZ__REDIS_NUMBER_MAX, &s->foreign_until_ms);
+}
+
 kz_status kz__redis_settings_read(kz__redis *source, const char *service, bool adopt, kz__redis_settings *settings,
                                   kz_error *err)
 {
@@ -65,7 +72,8 @@ kz_status kz__redis_settings_read(kz__redis *source, const char *service, bool a
     if (status)
         return status;
     kz__redis_settings s = {.layout = source->params.layout};
-    if (kz__redis_said(reply, "NONE") && kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &s.source_ms))
+    if (kz__redis_said(reply, "NONE") && kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &s.source_ms) &&
+        read_foreign(reply, 2, &s))
         *settings = s;
     else if (kz__redis_said(reply, "MISMATCH"))
         status = kz__redis_mismatch(source, service, reply, err);
@@ -73,7 +81,7 @@ kz_status kz__redis_settings_read(kz__redis *source, const char *service, bool a
              kz__redis_number(reply, 2, 0, KZ__REDIS_NUMBER_MAX, &s.generation) && read_layout(reply, 4, &s.layout) &&
              kz__redis_number(reply, 8, 1, KZ__REDIS_NUMBER_MAX, &s.lease_ms) &&
              kz__redis_number(reply, 9, 0, KZ__REDIS_NUMBER_MAX, &s.leases_out) &&
-             kz__redis_number(reply, 10, 0, KZ__REDIS_NUMBER_MAX, &s.leases_ended)) {
+             kz__redis_number(reply, 10, 0, KZ__REDIS_NUMBER_MAX, &s.leases_ended) && read_foreign(reply, 11, &s)) {
         s.exists = true;
         *settings = s;
     } else {

@@ -8,6 +8,9 @@
 /* A server whose clock is further behind the highest time it answered grants nothing. */
 #define KZ__REDIS_BEHIND_MS 1000
 
+/* A lease that another provider wrote there counts as out for so much longer: its holders go by their own clocks. */
+#define KZ__REDIS_FOREIGN_MS 30000
+
 /* The last state of a service's table that this source has seen: a store that shows an earlier one went back in time.
  */
 typedef struct kz__redis_seen {
@@ -30,6 +33,7 @@ typedef struct kz__redis {
 typedef struct kz__redis_settings {
     bool exists;
     int64_t source_ms, generation, lease_ms, leases_out, leases_ended;
+    int64_t foreign, foreign_node, foreign_until_ms; /* numbers that another provider holds, and one of them */
     kz_layout layout;
 } kz__redis_settings;
 

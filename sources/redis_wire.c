@@ -87,19 +87,16 @@ static kz_status connect_one(kz__wire *wire, const struct addrinfo *to, int64_t 
     return KZ_OK;
 }
 
-/* How long the look at the name takes is up to the system (resolv.conf: 5 s for each server and try): nothing bounds it
- * here. */
 static kz_status connect_any(kz__wire *wire, int64_t deadline_ms, kz_error *err)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
-    int failure = getaddrinfo(wire->address->host, wire->address->port, &hints, &list);
-    if (failure)
-        return kz__fail(err, KZ_UNAVAILABLE, "%s: no address for %s: %s", wire->address->name, wire->address->host,
-                        gai_strerror(failure));
+    struct addrinfo *list = NULL;
+    kz_status status = kz__wire_resolve(wire->address, deadline_ms, &list, err);
+    if (status)
+        return status;
     int64_t left = 0;
     for (const struct addrinfo *to = list; to; to = to->ai_next)
         left++;
-    kz_status status = KZ_UNAVAILABLE;
+    status = KZ_UNAVAILABLE;
     /* Each has its part of what is left, so that one that is silent does not take the time of the next. */
     for (const struct addrinfo *to = list; to; to = to->ai_next, left--) {
         int64_t now_ms = kz__wire_now_ms();
@@ -317,9 +314,13 @@ kz_status kz__wire_read(kz__wire *wire, char *data, size_t room, size_t *size, i
     }
 }
 
-bool kz__wire_is_stale(const kz__wire *wire)
+bool kz__wire_is_stale(kz__wire *wire)
 {
-    /* TLS has messages of its own that may wait there. */
     char byte;
-    return !wire->session && !(recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN);
+    if (!wire->session)
+        return !(recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN);
+    /* TLS has messages of its own that may wait there; this reads those, and stops at ours. */
+    ERR_clear_error();
+    int got = SSL_peek(wire->session, &byte, 1);
+    return got > 0 || SSL_get_error(wire->session, got) != SSL_ERROR_WANT_READ;
 }

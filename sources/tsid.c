@@ -105,13 +105,13 @@ static kz_status read_dev(const kz__url *url, bool *allowed, kz_error *err)
     return kz__fail(err, KZ_INVALID, "%s=%s must be 1 or 0", given ? "dev" : DEV_VARIABLE, value);
 }
 
-static kz_status read_url(kz__tsid *source, const char *text, const kz_source_options *options, bool tls, bool *dev,
+static kz_status read_url(kz__tsid *source, const char *text, const kz_source_options *options, bool *dev,
                           kz_error *err)
 {
     static const char *const known[] = {"ttl", "refresh", "dev", "prefix", "cacert", "insecure", NULL};
     kz__url url;
     kz__redis_address address;
-    kz_status status = kz__redis_url_parse(text, &url, err);
+    kz_status status = kz__url_parse(text, &url, err);
     if (!status)
         status = kz__url_only(&url, known, err);
     if (!status)
@@ -123,7 +123,7 @@ static kz_status read_url(kz__tsid *source, const char *text, const kz_source_op
     if (!status)
         status = kz__redis_prefix_read(&url, source->prefix, err);
     if (!status)
-        status = kz__redis_address_read(&url, tls, options->timeout_ms, &address, err);
+        status = kz__redis_address_read(&url, options->timeout_ms, &address, err);
     if (!status)
         status = kz__redis_link_new(&source->link, &address, err);
     explicit_bzero(&url, sizeof url);
@@ -173,7 +173,7 @@ static kz_status tsid_open(void **out, const char *url, const kz_source_options 
     source->log = options->log;
     source->log_ctx = options->log_ctx;
     bool dev;
-    kz_status status = read_url(source, url, options, strncmp(url, "tsid+rediss:", 12) == 0, &dev, err);
+    kz_status status = read_url(source, url, options, &dev, err);
     if (!status)
         status = look(source, dev, err);
     if (status) {

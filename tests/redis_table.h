@@ -32,8 +32,9 @@ static inline kz_status table_try(redis_table *table, const char *url, const cha
                                  .service = service,
                                  .clock = &kz__machine_clock,
                                  .timeout_ms = timeout_ms};
-    static const kz_source_ops *const kinds[] = {&kz__source_redis, &kz__source_rediss, &kz__source_redis_sentinel,
-                                                 &kz__source_tsid_redis, &kz__source_tsid_rediss};
+    static const kz_source_ops *const kinds[] = {&kz__source_redis,          &kz__source_rediss,
+                                                 &kz__source_redis_sentinel, &kz__source_rediss_sentinel,
+                                                 &kz__source_tsid_redis,     &kz__source_tsid_rediss};
     *table = (redis_table){.ops = kinds[0], .service = service};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strlen(kinds[i]->scheme) == strcspn(url, ":") && strncmp(url, kinds[i]->scheme, strcspn(url, ":")) == 0)

@@ -13,6 +13,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import threading
@@ -110,14 +111,27 @@ class Redis(Service):
 
     program = "redis-server"
 
-    def __init__(self, folder, *settings):
+    def __init__(self, folder, *settings, certificate=None, password=None):
+        """With a `certificate`, whose file has the key too, it speaks nothing but TLS."""
         super().__init__(folder)
         self.settings = settings or ("--appendonly", "yes", "--appendfsync", "always")
+        self.certificate, self.password = certificate, password
         self.url = f"redis://{LOOPBACK}:{self.port}/0"
 
+    def doors(self):
+        """How it is reached, as settings."""
+        doors = {"bind": LOOPBACK, "port": self.port, "dir": self.folder}
+        if self.certificate:
+            doors.update({"port": 0, "tls-port": self.port, "tls-cert-file": self.certificate, "tls-key-file":
+                          self.certificate, "tls-ca-cert-file": self.certificate, "tls-auth-clients": "no",
+                          "tls-replication": "yes"})
+        if self.password:
+            doors.update({"requirepass": self.password})
+        return doors
+
     def command(self):
-        return [self.program, "--bind", LOOPBACK, "--port", str(self.port), "--dir", self.folder, "--save", "",
-                *self.settings]
+        doors = [word for name, value in self.doors().items() for word in (f"--{name}", str(value))]
+        return [self.program, *doors, "--save", "", *self.settings]
 
     def answers(self):
         try:
@@ -128,9 +142,15 @@ class Redis(Service):
     def ask(self, *words):
         """One command, and what it answers as it stands on the wire."""
         with socket.create_connection((LOOPBACK, self.port), timeout=5) as link:
-            words = [word.encode() for word in words]
-            link.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
-            return link.recv(65536).decode()
+            if self.certificate:
+                link = ssl.create_default_context(cafile=self.certificate).wrap_socket(link, server_hostname=LOOPBACK)
+            for command in ([("AUTH", self.password)] if self.password else []) + [words]:
+                command = [word.encode() for word in command]
+                link.sendall(b"*%d\r\n" % len(command) +
+                             b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in command))
+                answer = link.recv(65536).decode()
+            link.close()
+            return answer
 
 
 class Sentinel(Redis):
@@ -138,14 +158,16 @@ class Sentinel(Redis):
 
     name = "mymaster"
 
-    def __init__(self, folder, master, quorum=1):
-        super().__init__(folder)
+    def __init__(self, folder, master, quorum=1, password=None):
+        super().__init__(folder, certificate=master.certificate, password=password)
         self.configuration = os.path.join(self.folder, "sentinel.conf")
         with open(self.configuration, "w", encoding="utf-8") as file:
-            file.write(f"port {self.port}\nbind {LOOPBACK}\ndir {self.folder}\n"
-                       f"sentinel monitor {self.name} {LOOPBACK} {master.port} {quorum}\n"
+            file.writelines(f"{name} {value}\n" for name, value in self.doors().items())
+            file.write(f"sentinel monitor {self.name} {LOOPBACK} {master.port} {quorum}\n"
                        f"sentinel down-after-milliseconds {self.name} 2000\n"
                        f"sentinel failover-timeout {self.name} 5000\n")
+            if master.password:
+                file.write(f"sentinel auth-pass {self.name} {master.password}\n")
 
     def command(self):
         return [self.program, self.configuration, "--sentinel"]

@@ -278,7 +278,7 @@ static void urls_of_one_or_several_servers_are_read(void **state)
         {"http://a?token=x&token-file=/y", "not both"},
         {"http://a?token-file=/nonexistent/file", "/nonexistent/file"},
         {"http://a?token=" TOKEN "%", "%25"},
-        {"http://a?token=" TOKEN "&token=" TOKEN, "each name once"},
+        {"http://a?token=" TOKEN "&token=" TOKEN, "given twice"},
         {"http://a?" TOKEN, "name=value"},
     };
     table t;
@@ -656,6 +656,26 @@ static void when_none_answers_the_message_names_them_all(void **state)
     responder_free(broken);
 }
 
+/* libcurl calls that "out of memory". */
+static void a_header_without_an_end_is_the_servers_doing_and_the_next_is_asked(void **state)
+{
+    (void)state;
+    enum { FILLER = 512 * 1024 };
+    responder *wordy = START({0, "HTTP/1.1 200 Said\r\nX-Long:", FILLER}), *fine = START({200, ANSWER, 0});
+    char url[64];
+    table t;
+    snprintf(url, sizeof url, "http://127.0.0.1:%d,127.0.0.1:%d", wordy->port, fine->port);
+    assert_ok(table_try(&t, url, NULL, 10000));
+    assert_ok(table_acquire(&t));
+    table_close(&t);
+    table_open(&t, wordy->port, "");
+    assert_status(table_acquire(&t), KZ_STORE);
+    assert_contains(t.err.message, "a header that is too long");
+    table_close(&t);
+    responder_free(wordy);
+    responder_free(fine);
+}
+
 /* ------------------------------------------------------------------------------------------------------- token */
 
 static void write_file(const char *path, const char *text)
@@ -966,6 +986,7 @@ int main(void)
         cmocka_unit_test(a_listing_goes_on_from_page_to_page),
         cmocka_unit_test(a_listing_begins_where_it_is_told),
         cmocka_unit_test(a_listing_ends_when_enough_was_seen_or_it_makes_no_sense),
+        cmocka_unit_test(a_header_without_an_end_is_the_servers_doing_and_the_next_is_asked),
         cmocka_unit_test(health_says_what_the_server_says),
         cmocka_unit_test(a_child_leaves_the_parents_connection_alone),
     };

@@ -195,7 +195,7 @@ static void begin(story *s, uint64_t seed)
     redis_server_command(&server, "FLUSHALL", NULL, 0);
     snprintf(url, sizeof url, "%s?lease=100ms", server.url);
     assert_ok(kz__url_parse(server.url, &parsed, NULL));
-    assert_ok(kz__redis_address_read(&parsed, false, 5000, &address, NULL));
+    assert_ok(kz__redis_address_read(&parsed, 5000, &address, NULL));
     assert_ok(kz__redis_link_new(&s->link, &address, NULL));
     assert_ok(kz_layout_parse(LAYOUT, &layout, NULL));
     assert_ok(kz__service_init(&s->model, "default", &layout, 100, NULL));

@@ -36,7 +36,7 @@ local function granted_before()
   local nodes = request ~= '' and redis.call('GET', base .. 'request:' .. request) or ''
   for id in string.gmatch(nodes, '%d+') do
     local h = load(base .. id)
-    if h.request == request and h.released == '0' and num(h.lo, 'lo') < slot_half and
+    if is_mine(h) and h.request == request and h.released == '0' and num(h.lo, 'lo') < slot_half and
        num(h.expired, 'expired') > now then
       local l = {id = num(id, 'id'), lo = num(h.lo, 'lo'), created = num(h.createdAt, 'createdAt'),
                  expired = num(h.expired, 'expired'), node = num(h.bitId, 'bitId'), seq = num(h.bitSeq, 'bitSeq'),
@@ -77,6 +77,17 @@ if secrets < count then return {'SECRETS', int(count)} end
 
 local size, half, node_bits = 2 ^ seq, slot_half, s.node + s.seq - seq
 
+-- Another provider goes round with the same hand: what it gave back a moment ago comes last.
+if last ~= s.last and last >= 0 then
+  is_out(last, half)
+  s.cursor = (last + 1) * 2 ^ s.seq
+end
+
+local function write_foreign()
+  if next(foreign) then write('ZREMRANGEBYSCORE', FOREIGN, '-inf', int(now)) end
+  for node, ends in pairs(foreign) do write('ZADD', FOREIGN, int(ends), int(node)) end
+end
+
 -- Looks through the free blocks of [at, stop) for one whose number is not out, with a free twin if there is one near.
 local best, looked, best_twin
 local function look(at, stop)
@@ -107,7 +118,7 @@ end
 local function row(key, lo, expired, secret)
   write('HSET', key, 'serviceId', name, 'secret', secret, 'expired', int(expired), 'holder', holder, 'createdAt',
         int(now), 'lo', int(lo), 'hi', int(lo + size), 'bitId', int(node_bits), 'bitSeq', int(seq), 'request', request,
-        'asked', int(asked), 'released', '0')
+        'asked', int(asked), 'released', '0', 'mine', secret)
 end
 
 local function grant(lo, twin, secret)
@@ -115,7 +126,7 @@ local function grant(lo, twin, secret)
   local l = {id = id, lo = lo, created = now, expired = expired, twin_created = expired, twin_expired = expired,
              node = node_bits, seq = seq, secret = secret}
   local key = base .. int(id)
-  local other = not dropped[id] and not passed[id] and lo_of(key)
+  local other = not dropped[id] and not passed[id] and owner(key)
   if other and other >= half then write('RENAME', key, key .. ':twin') end
   take(lo, lo + size)
   taken[id] = true
@@ -132,8 +143,8 @@ local function grant(lo, twin, secret)
     write('ZADD', TWINS, int(l.twin_expired), member_of(lo + half, lo + half + size, number))
   end
   if seq == s.seq then
-    s.cursor = lo + size
-    write('SET', base .. 'last_assigned', int(id))
+    s.cursor, s.last = lo + size, id
+    write('SET', LAST, int(id))
   end
   return l
 end
@@ -147,10 +158,11 @@ while true do
   if #found > 0 then break end
   -- What was swept is kept, with its time, and the sweep goes on while it finds something.
   write_free()
+  write_foreign()
   if swept < KZ__SWEEP_ROWS then write('HSET', KEYS[1], 'refused', int(now)) end
   if #writes > 0 then write('HSET', KEYS[1], 'high', int(now)) end
   commit()
-  writes, gone, extra, taken, dropped, passed = {}, {}, {}, {}, {}, {}
+  writes, gone, extra, taken, dropped, passed, foreign = {}, {}, {}, {}, {}, {}, {}
   if swept < KZ__SWEEP_ROWS then return {'NOFREE'} end
   swept = sweep(KZ__SWEEP_ROWS)
 end
@@ -162,6 +174,7 @@ if request ~= '' then
 end
 s.granted = 1
 write_free()
+write_foreign()
 save(s)
 commit()
 return answer(found)

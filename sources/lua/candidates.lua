@@ -4,7 +4,7 @@ local function candidates(s, node)
   local half = 2 ^ (slot_bits - 1)
   local function consider(key, set, lo, seq)
     local h = load(key)
-    if not h.lo or h.released ~= '0' or num(h.expired, 'expired') <= now then return end
+    if not is_mine(h) or h.released ~= '0' or num(h.expired, 'expired') <= now then return end
     local mine = num(h.lo, 'lo')
     if (lo and (mine ~= lo or num(h.bitSeq, 'bitSeq') ~= seq)) or (not lo and mine >= half) then return end
     h.key, h.set, h.lo, h.node, h.bitId = key, set, mine, node, num(h.bitId, 'bitId')

@@ -6,8 +6,8 @@ local page, out = num(ARGV[3], 'page'), {'OK', ''}
 local ids = s and redis.call('ZRANGEBYSCORE', NODES, ARGV[2], '+inf', 'LIMIT', 0, page) or {}
 for _, id in ipairs(ids) do
   local h = redis.call('HMGET', base .. id, 'createdAt', 'expired', 'holder', 'released', 'bitId', 'secret', 'lo',
-                       'bitSeq')
-  if h[4] == '0' and num(h[2], 'expired') > now then
+                       'bitSeq', 'mine')
+  if h[6] == h[9] and h[4] == '0' and num(h[2], 'expired') > now then
     local twin = twin_key(num(id, 'nodes') + 2 ^ (num(h[5], 'bitId') - 1), num(h[7], 'lo') + 2 ^ (s.node + s.seq - 1))
     twin = redis.call('HMGET', twin, 'secret', 'createdAt', 'expired')
     if twin[1] ~= h[6] then twin = {'', h[2], h[2]} end

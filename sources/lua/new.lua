@@ -8,7 +8,8 @@ local function create()
   if redis.call('EXISTS', FREE, LEASES, TWINS) > 0 then return nil, {'HEADLESS'} end
   local s = {name = name, epoch = wanted.epoch, time = wanted.time, node = wanted.node, seq = wanted.seq,
              lease = num(ARGV[6], 'lease'), max = num(ARGV[7], 'max'), high_blocks = 0, granted = 0, cursor = 0,
-             high = now, refused = 0, embargo = 0, born = clock[1] .. string.format('%06d', num(clock[2], 'TIME'))}
+             high = now, refused = 0, embargo = 0, last = -1,
+             born = clock[1] .. string.format('%06d', num(clock[2], 'TIME'))}
   -- After a quarantine nobody holds anything of the store before: its generations are over, and ours lie above.
   if quarantine then
     s.embargo, generation = now + KZ__TWIN_LEASES * s.lease, math.max(generation, num(s.born, 'born'))
@@ -16,7 +17,7 @@ local function create()
   end
   write('HSET', KEYS[1], 'name', name, 'epoch', int(s.epoch), 'time', int(s.time), 'node', int(s.node), 'seq',
         int(s.seq), 'lease', int(s.lease), 'max', int(s.max), 'high_blocks', '0', 'embargo', int(s.embargo), 'born',
-        s.born, 'high', int(now), 'cursor', '0', 'granted', '0')
+        s.born, 'high', int(now), 'cursor', '0', 'granted', '0', 'last', '-1')
   make_space(s)
   write('SADD', KEYS[2], name)
   commit()

@@ -70,27 +70,24 @@ local function write_free()
 end
 
 -- Rows that are out: members "lo:hi:node" scored by their end, lo padded so that equal ends come in order of lo.
-local taken, dropped, passed = {}, {}, {}
+local taken, dropped, passed, foreign = {}, {}, {}, {}
 
 local function member_of(lo, hi, node)
   return string.format('%016.0f', lo) .. ':' .. int(hi) .. ':' .. int(node)
 end
 
-local function lo_of(key)
-  return tonumber(redis.call('HGET', key, 'lo') or nil)
-end
-
 -- Twins of one height can have the numbers of leases of another: then the lease has the key, the twin stands beside it.
 local function twin_key(node, lo)
   local key = base .. int(node)
-  return lo_of(key) == lo and key or key .. ':twin'
+  return owner(key) == lo and key or key .. ':twin'
 end
 
--- Is the number out as a lease, at any height?
+-- Is the number out as a lease, at any height, or held by another provider?
 local function is_out(node, half)
   if taken[node] or dropped[node] then return taken[node] or false end
-  local lo = lo_of(base .. int(node))
-  return lo ~= nil and lo < half
+  local lo, ends = owner(base .. int(node))
+  foreign[node] = ends
+  return ends or (lo ~= nil and lo < half)
 end
 
 -- Returns ended rows to free space: the first `limit` by end, then by lo. How many it were.
@@ -113,9 +110,13 @@ local function sweep(limit)
     give(lo, hi)
     write('ZREM', rows[i].set, rows[i].member)
     if rows[i].set == LEASES then
-      dropped[node] = true
-      write('DEL', base .. int(node))
       write('ZREM', NODES, int(node))
+      if owner(base .. int(node)) == lo then
+        dropped[node] = true
+        write('DEL', base .. int(node))
+      else
+        write('HDEL', base .. int(node), 'lo', 'hi', 'bitId', 'bitSeq', 'request', 'asked', 'released', 'mine')
+      end
     else
       passed[node] = true
       write('DEL', twin_key(node, lo))

@@ -1,12 +1,14 @@
 -- The lease table: the rules of core/table.h, each operation one atomic script. What they share.
 --
---   <base>lease:N         hash: a lease, or the twin with that number (serviceId, secret, expired, ...)
+--   <base>lease:N         hash: a lease, or the twin with that number (serviceId, secret, expired, ...). It can also be
+--                         that of another provider, who knows these hashes and lease:last_assigned, and nothing else
 --   <base>lease:N:twin    hash: a twin whose number is that of a lease of another height
 --   <base>lease:service   hash: the settings, the highest time answered, the cursor
 --   <base>lease:last_assigned       the node assigned last
 --   <base>lease:free                sorted set of free ranges "lo:hi", by hi
 --   <base>lease:out, lease:twins    sorted sets of the rows that are out, "lo:hi:node", by end
 --   <base>lease:nodes               sorted set of the leases' numbers, for listings
+--   <base>lease:foreign             sorted set of the numbers that another provider was seen to hold, by end
 --   <base>lease:request:HEX         the nodes that a request got; ends with the leases
 --   <prefix>lease:services          set of all services' names
 --   <prefix>lease:generation        grows with every write to any of them: a server answers for all services at once
@@ -17,6 +19,7 @@
 -- cluster carry the {tag}. Nothing is written before commit(): Redis does not undo what a failed script has written.
 local base = string.sub(KEYS[1], 1, -8)
 local FREE, LEASES, TWINS, NODES = base .. 'free', base .. 'out', base .. 'twins', base .. 'nodes'
+local LAST, FOREIGN = base .. 'last_assigned', base .. 'foreign'
 local GENERATION = string.sub(KEYS[2], 1, -9) .. 'generation'
 
 local writes = {}
@@ -31,8 +34,22 @@ local function load(key)
   return h
 end
 
+-- A hash of ours says its secret twice: who takes the number over when our lease has ended writes over one of them, and
+-- leaves our fields in place.
+local function is_mine(h) return h.lo and h.mine == h.secret end
+
+-- The first slot of the row that has this hash; or nil, and when another provider's lease there is over. Its clients go
+-- by their own clocks, and use the last millisecond too.
+local function owner(key)
+  local h = redis.call('HMGET', key, 'lo', 'secret', 'mine', 'expired')
+  if h[1] and h[2] == h[3] then return num(h[1], 'lo') end
+  local ends = h[4] and math.min(tonumber(h[4]) or 2 ^ 52, 2 ^ 52) + KZ__REDIS_FOREIGN_MS
+  return nil, ends and ends > now and ends or nil
+end
+
 local wall = now
-local generation = num(redis.call('GET', GENERATION) or '0', 'generation')
+local read = redis.call('MGET', GENERATION, LAST)
+local generation, last = num(read[1] or '0', 'generation'), tonumber(read[2] or nil) or -1
 
 -- The service's settings and what the table remembers; nil if there is none yet.
 local function read_service(name)
@@ -40,7 +57,7 @@ local function read_service(name)
   if not s.name then return nil end
   if s.name ~= name then return nil, {'NAME', s.name} end
   for _, field in ipairs({'epoch', 'time', 'node', 'seq', 'lease', 'max', 'high_blocks', 'granted', 'cursor',
-                          'high', 'embargo'}) do
+                          'high', 'embargo', 'last'}) do
     s[field] = num(s[field], field)
   end
   s.refused = num(s.refused or '0', 'refused')
@@ -61,7 +78,8 @@ end
 local function save(s)
   s.high = now
   generation = generation + 1
-  write('HSET', KEYS[1], 'high', int(s.high), 'cursor', int(s.cursor), 'granted', int(s.granted))
+  write('HSET', KEYS[1], 'high', int(s.high), 'cursor', int(s.cursor), 'granted', int(s.granted),
+        'last', int(s.last))
   write('SET', GENERATION, int(generation))
 end
 

@@ -98,5 +98,39 @@ class Failovers(Fleet):
         self.assertIn("knows no master called another", process.err())
 
 
+@unittest.skipIf(Redis.missing(), "redis-server is not installed")
+class Sealed(Fleet):
+    """Servers and sentinels that speak TLS only, each kind with a password of its own."""
+
+    def setUp(self):
+        super().setUp()
+        pem = os.path.join(self.folder, "both.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-days", "2", "-subj", "/CN=localhost", "-addext", f"subjectAltName=IP:{LOOPBACK}",
+                        "-keyout", pem, "-out", pem + ".cert"], check=True, stderr=subprocess.DEVNULL)
+        with open(pem, "a", encoding="ascii") as both, open(pem + ".cert", encoding="ascii") as cert:
+            both.write(cert.read())
+        self.master = Redis(self.folder, *DURABLE, certificate=pem, password="m4sterpw")
+        self.sentinel = Sentinel(self.folder, self.master, password="sent1nelpw")
+        for service in (self.master, self.sentinel):
+            self.addCleanup(service.kill)
+            service.start()
+        self.url = (f"rediss+sentinel://:m4sterpw@{LOOPBACK}:{self.sentinel.port}/{Sentinel.name}/0?cacert={pem}"
+                    f"&sentinel-password=")
+
+    def test_ids_come_from_behind_both_doors(self):
+        process = self.start(self.url + "sent1nelpw", "-n", "100")
+        self.assertEqual(process.wait(), 0, process.err())
+        self.assertIn("lease:0", self.master.ask("KEYS", "lease:0"))
+
+    def test_a_wrong_password_of_the_sentinels_is_told_and_not_shown(self):
+        process = self.start(self.url + "wr0ngpw", "-n", "1", "--timeout", "2000")
+        self.assertEqual(process.wait(), 1)
+        self.assertIn("the sentinel at", process.err())
+        self.assertIn("wrong user or password", process.err())
+        for word in ("wr0ngpw", "m4sterpw"):
+            self.assertNotIn(word, process.err())
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

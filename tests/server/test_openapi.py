@@ -92,6 +92,8 @@ class Described(real.ServerCase):
         """A good value for a parameter of a path."""
         if path.startswith("/decode"):
             return self.server.ask("GET", "/id").json()["data"]["id_str"]
+        if path.startswith("/ui"):
+            return "app.js"
         return str(self.lease["id"]) if path == "/lease/{id}" and name == "id" else "1"
 
     def fill(self, path):
@@ -122,7 +124,7 @@ class Described(real.ServerCase):
                     self.assert_problem(answer, 405)
                     there = sorted(method.upper() for method in methods) + (["HEAD"] if "get" in methods else [])
                     self.assertEqual(sorted(answer.headers["allow"].split(", ")), sorted(there), where)
-        for path in "/ /idx /id/ /ID /decode/ /decode/1/2 /lease/ /lease/1/2 /health/x /openapi".split():
+        for path in "/idx /id/ /ui /ui/ /ui/app.js/x /ID /decode/ /decode/1/2 /lease/ /lease/1/2 /health/x /openapi".split():
             for method in METHODS:
                 self.assert_problem(self.server.ask(method, path), 404)
 
@@ -337,6 +339,59 @@ def shape(value):
     if isinstance(value, list):
         return [shape(value[0])] if value else []
     return type(value).__name__
+
+
+class Page(real.ServerCase):
+    """What the page consists of; what it does is looked at in a browser, by tests/ui."""
+
+    BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+              "frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+
+    def files(self, server):
+        root = server.ask("GET", "/", headers=self.BROWSER)
+        names = set(re.findall(r'(?:src|href)="(/ui/[^"]+)"', root.body.decode()))
+        found = {"/": root}
+        while names - set(found):
+            name = (names - set(found)).pop()
+            found[name] = server.ask("GET", name)
+            names |= {"/ui/" + name for name in re.findall(r"from '\./([^']+)'", found[name].body.decode())}
+        return found
+
+    def test_it_is_small_strict_and_asked_for_once(self):
+        server = self.serve()
+        files = self.files(server)
+        self.assertEqual(len(files), 6)
+        self.assertLess(sum(len(answer.body) for answer in files.values()), 60000)
+        for path, answer in files.items():
+            self.assertEqual(answer.status, 200, path)
+            self.assertEqual(answer.headers["content-security-policy"], self.POLICY)
+            self.assertEqual(answer.headers["x-content-type-options"], "nosniff")
+            self.assertEqual(answer.headers["referrer-policy"], "no-referrer")
+            self.assertEqual(answer.headers["cache-control"], "no-cache")
+            again = server.ask("GET", path, headers=dict(self.BROWSER, **{"If-None-Match": answer.headers["etag"]}))
+            self.assertEqual((again.status, again.body), (304, b""), path)
+            other = server.ask("GET", path, headers=dict(self.BROWSER, **{"If-None-Match": '"another"'}))
+            self.assertEqual((other.status, other.body), (200, answer.body), path)
+            # Nothing of it is from elsewhere, and nothing is put in as markup.
+            self.assertNotRegex(answer.body.decode().replace("http://www.w3.org/2000/svg", ""), "https?:|//[a-z]+[.]")
+            self.assertNotRegex(answer.body.decode(), r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|style=")
+
+    def test_programs_get_the_list_of_paths(self):
+        server = self.serve()
+        for accept in ({}, {"Accept": "*/*"}, {"Accept": "application/json"}):
+            answer = server.ask("GET", "/", headers=accept)
+            self.assertEqual((answer.status, answer.type, answer.headers["vary"]), (200, "application/json", "Accept"))
+            described = server.ask("GET", "/openapi.json").json()["paths"]
+            self.assertEqual(set(answer.json()["paths"]),
+                             {f"{method.upper()} {path}" for path, methods in described.items() for method in methods})
+            self.assertEqual(answer.headers["cache-control"], "no-store")
+
+    def test_it_can_be_left_out(self):
+        server = self.serve("--ui", "off")
+        self.assertEqual(server.ask("GET", "/", headers=self.BROWSER).type, "application/json")
+        self.assertNotIn("GET /ui/{file}", server.ask("GET", "/").json()["paths"])
+        self.assertIn("ui = off", self.assert_problem(server.ask("GET", "/ui/app.js"), 404)["detail"])
 
 
 class Metrics(real.ServerCase):
