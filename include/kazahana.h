@@ -547,7 +547,8 @@ typedef struct kz_acquire {
     uint32_t throughput_per_ms;             /* how many IDs a millisecond the leases together must allow; at least 1 */
     uint8_t request_id[KZ_REQUEST_ID_SIZE]; /* random; asking twice is asking once */
     int64_t from_ms;                        /* Unix ms: the caller's clock or its last ID, whichever is later */
-    const kz_lease *holds; /* the lease to be succeeded, for sources that can make one longer; or NULL */
+    const kz_lease *holds; /* the lease to be succeeded, or NULL: some sources make it longer, and a table that does not
+                              know it has gone back in time */
 } kz_acquire;
 
 typedef struct kz_grant {
@@ -752,8 +753,9 @@ KZ_API void kz_source_close(kz_source *source);
  *   the same IDs until these end; on a TSID slot, until one of the two is started again. Nothing here prevents it:
  *   close before the snapshot, or open after it.
  * Stores that forget. A lease table that loses a grant it has answered grants the same place again: Redis without
- *   appendfsync always or with asynchronous failover, a file on a network disk, a backup that is put back. Generators
- *   that saw the later state notice and refuse (KZ_STORE, "went back in time"); those that start afresh cannot. With
+ *   appendfsync always or with asynchronous failover, a file on a network disk. Generators that saw the later state
+ *   notice, and refuse until what was forgotten has ended (KZ_STORE, "went back in time"); those that start afresh
+ *   cannot. A lease file that is replaced by an older copy of itself sets aside what it may have forgotten. With
  *   ?amnesia=quarantine a table that is empty grants nothing until all that may be out has ended.
  * Unfenced IDs (standalone:, or fallback = any without a lease) promise nothing: they are random in 21 bits a
  *   millisecond in the default layout. They share the upper half of the nodes with the fenced ones, so one generator
