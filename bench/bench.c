@@ -32,6 +32,7 @@ typedef enum subject {
     TICKS,
     NEXT,
     NEXT_COARSE,
+    NEXT_AGAIN, /* alone again, after another thread has minted too */
     TEXTBOOK,
     ONE_LEASE,
     MANY_LEASES,
@@ -80,6 +81,7 @@ typedef struct line {
 
 static const line lines[] = {
     {1, "kz_next, one thread", NEXT, NOTHING, CLOCK, 0.60},
+    {1, "kz_next, alone again", NEXT_AGAIN, NOTHING, NEXT, 1.1},
     {2, "kz_next, two threads, coarse", PAIR_COARSE, NOTHING, PAIR_XADD, 2.0},
     {2, "kz_next, two threads, precise", PAIR_NEXT, NOTHING, PAIR_XADD, 3.5},
     {3, "saturated 41-10-12, IDs", SATURATED, NOTHING, ROOM, 0.995},
@@ -113,7 +115,7 @@ static const line lines[] = {
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
-static minter next, next_coarse, batches, one_lease, many_leases, pair_next, pair_coarse, saturated;
+static minter next, next_coarse, next_again, batches, one_lease, many_leases, pair_next, pair_coarse, saturated;
 static mono increasing, pair_increasing;
 static monouuid uuids;
 static printer mixer, speck, xtea, decimal, hex, base32, base62, base64url;
@@ -154,6 +156,7 @@ static const work works[SUBJECTS] = {
     [TICKS] = {"tick counter", sizeof(uint64_t), fill_with_ticks, NULL, &word_after_ticks, NULL},
     [NEXT] = IDS(fill_with_next, next),
     [NEXT_COARSE] = IDS(fill_with_next, next_coarse),
+    [NEXT_AGAIN] = IDS(fill_with_next, next_again),
     [TEXTBOOK] = {"textbook generator", sizeof(uint64_t), fill_with_textbook, check_textbook, &textbook_alone,
                   &textbook_ids},
     [ONE_LEASE] = {"kz_next, 1 lease", sizeof(kz_id), fill_with_next, check_minted, &one_lease, &one_lease.ids},
@@ -203,6 +206,8 @@ static void open_all(void)
     char line_of_key[64];
     minter_open(&next, "kz_next, one thread", "static:1", "41-2-20@2026-01-01", KZ_CLOCK_PRECISE);
     minter_open(&next_coarse, "kz_next, one thread, coarse", "static:1", "41-2-20@2026-01-02", KZ_CLOCK_COARSE);
+    minter_open(&next_again, "kz_next, alone again", "static:1", "41-2-20@2026-01-08", KZ_CLOCK_PRECISE);
+    minter_disturb(&next_again);
     minter_open(&batches, "kz_next_batch, one thread", "static:1", "41-2-20@2026-01-03", KZ_CLOCK_PRECISE);
     minter_open(&one_lease, "kz_next, 1 lease", "static:0", "41-2-20@2026-01-04", KZ_CLOCK_PRECISE);
     minter_open(&many_leases, "kz_next, 16 leases", "static:0", "41-2-20@2026-01-05", KZ_CLOCK_PRECISE);
@@ -233,7 +238,8 @@ static void open_all(void)
 
 static void close_all(void)
 {
-    minter *minters[] = {&next, &next_coarse, &batches, &one_lease, &many_leases, &pair_next, &pair_coarse, &saturated};
+    minter *minters[] = {&next,        &next_coarse, &next_again,  &batches,  &one_lease,
+                         &many_leases, &pair_next,   &pair_coarse, &saturated};
     for (size_t i = 0; i < sizeof minters / sizeof *minters; i++)
         minter_close(minters[i]);
     kz_mono_free(increasing.gen);

@@ -13,6 +13,19 @@ static void die(const char *what, const char *why)
     exit(2);
 }
 
+/* At least once. */
+static void mint_for(minter *m, int64_t for_ns)
+{
+    int64_t end_ns = (int64_t)kz__clock_ns(CLOCK_MONOTONIC) + for_ns;
+    do {
+        moment when = {.before_ns = (int64_t)kz__clock_ns(CLOCK_REALTIME)};
+        kz_id id;
+        fill_with_next(m, &id, 1);
+        when.after_ns = (int64_t)kz__clock_ns(CLOCK_REALTIME);
+        check_minted(m, &id, 1, when);
+    } while ((int64_t)kz__clock_ns(CLOCK_MONOTONIC) < end_ns);
+}
+
 void minter_open(minter *m, const char *name, const char *url, const char *layout, kz_clock_kind clock)
 {
     enum { READY_NS = 5000000 }; /* by then the rate of the tick counter is known */
@@ -26,14 +39,21 @@ void minter_open(minter *m, const char *name, const char *url, const char *layou
         die(name, err.message);
     m->ids =
         (ledger){.name = name, .time_shift = (unsigned)parsed.node_bits + parsed.seq_bits, .epoch_ms = parsed.epoch_ms};
-    int64_t ready_ns = (int64_t)kz__clock_ns(CLOCK_MONOTONIC) + READY_NS;
-    while ((int64_t)kz__clock_ns(CLOCK_MONOTONIC) < ready_ns) {
-        moment when = {.before_ns = (int64_t)kz__clock_ns(CLOCK_REALTIME)};
-        kz_id id;
-        fill_with_next(m, &id, 1);
-        when.after_ns = (int64_t)kz__clock_ns(CLOCK_REALTIME);
-        check_minted(m, &id, 1, when);
-    }
+    mint_for(m, READY_NS);
+}
+
+static void *mint_one(void *arg)
+{
+    mint_for(arg, 0);
+    return NULL;
+}
+
+void minter_disturb(minter *m)
+{
+    pthread_t other;
+    if (pthread_create(&other, NULL, mint_one, m) || pthread_join(other, NULL))
+        die(m->ids.name, "no thread");
+    mint_for(m, 1000000000);
 }
 
 void minter_close(minter *m)

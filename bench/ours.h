@@ -15,6 +15,8 @@ typedef struct minter {
 
 /* Opens it and mints until its quick way is ready. Says what is wrong and exits if it cannot. */
 void minter_open(minter *m, const char *name, const char *url, const char *layout, kz_clock_kind clock);
+/* Another thread mints one ID and ends; then this one mints for a second. */
+void minter_disturb(minter *m);
 void minter_close(minter *m);
 
 /* Gives the generator this many live rectangles of 1 << height slots each, in place of what it held. */

@@ -1,6 +1,7 @@
 /* kazahana leases: who holds what, until when. */
 #include "cli/args.h"
 #include "cli/holder.h"
+#include "cli/lease_bars.h"
 #include "cli/lease_rows.h"
 #include "cli/output.h"
 #include "cli/report.h"
@@ -15,13 +16,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { EVERY_MS = 1000, ROWS_UNKNOWN = 24, ROWS_AROUND = 5 };
+enum { EVERY_MS = 1000, ROWS_UNKNOWN = 24, COLUMNS_UNKNOWN = 80, ROWS_AROUND = 3 };
 
 struct view {
     const char *url, *service;
     bool json, watch;
+    bool bars;       /* on a terminal: bars instead of columns of times */
     bool screen;     /* one picture that is drawn over and over */
-    size_t rows_max; /* as many as fit; SIZE_MAX without a screen */
     const char *end; /* of a line */
     struct lease_rows leases;
 };
@@ -99,13 +100,12 @@ static void print_row(struct output *out, const struct view *view, const kz_leas
 static void print_table(struct output *out, const struct view *view)
 {
     const struct lease_rows *leases = &view->leases;
-    size_t shown = leases->count < view->rows_max ? leases->count : view->rows_max;
     size_t service_width = strlen("SERVICE"), holder_column = strlen("HOLDER");
     if (!leases->count) {
         output_format(out, "no leases%s", view->end);
         return;
     }
-    for (size_t i = 0; i < shown; i++) {
+    for (size_t i = 0; i < leases->count; i++) {
         char holder[HOLDER_TEXT_SIZE];
         holder_text(leases->rows[i].holder, holder);
         size_t service = strlen(leases->rows[i].service), width = holder_width(holder);
@@ -117,15 +117,23 @@ static void print_table(struct output *out, const struct view *view)
                   (int)holder_column, "HOLDER", "SINCE", "UNTIL", "LEFT", "TWIN UNTIL");
     output_style(out, STYLE_PLAIN);
     output_text(out, view->end);
-    for (size_t i = 0; i < shown; i++)
+    for (size_t i = 0; i < leases->count; i++)
         print_row(out, view, &leases->rows[i], service_width, holder_column);
-    if (shown < leases->count)
-        output_format(out, "and %zu more%s", leases->count - shown, view->end);
+}
+
+static struct winsize terminal_size(void)
+{
+    struct winsize size = {0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row || !size.ws_col)
+        size = (struct winsize){.ws_row = ROWS_UNKNOWN, .ws_col = COLUMNS_UNKNOWN};
+    return size;
 }
 
 static void print(struct output *out, const struct view *view)
 {
-    if (!view->json)
+    if (view->bars)
+        lease_bars_print(out, &view->leases, terminal_size().ws_col, SIZE_MAX, view->end);
+    else if (!view->json)
         print_table(out, view);
     for (size_t i = 0; view->json && i < view->leases.count; i++)
         print_json_row(out, &view->leases.rows[i], view->leases.source_ms);
@@ -147,21 +155,20 @@ static void screen_end(struct output *out)
 static void draw(struct output *out, struct view *view, const char *trouble)
 {
     char shown[SOURCE_SHOWN_SIZE], now[KZ_TIME_TEXT_SIZE];
-    struct winsize size;
-    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row;
-    size_t rows = known ? size.ws_row : ROWS_UNKNOWN;
-    view->rows_max = rows > ROWS_AROUND ? rows - ROWS_AROUND : 1;
+    struct winsize size = terminal_size();
     second_text(view->leases.source_ms, now);
     output_text(out, "\033[H");
-    output_format(out, "%s  %s  %zu lease%s, Ctrl-C ends%s", now, source_shown(view->url, shown), view->leases.count,
-                  view->leases.count == 1 ? "" : "s", view->end);
+    output_format(out, "%s  %zu lease%s, Ctrl-C ends  %s%s", now, view->leases.count,
+                  view->leases.count == 1 ? "" : "s", source_shown(view->url, shown), view->end);
     if (trouble) {
         output_style(out, STYLE_RED);
         output_text(out, trouble);
         output_style(out, STYLE_PLAIN);
     }
     output_text(out, view->end);
-    print_table(out, view);
+    /* The end of a line clears from the cursor on, which does not leave the last column. */
+    lease_bars_print(out, &view->leases, size.ws_col - 1U,
+                     size.ws_row > ROWS_AROUND ? size.ws_row - (size_t)ROWS_AROUND : 1, view->end);
     output_text(out, "\033[J");
 }
 
@@ -209,7 +216,8 @@ static int show(struct view *view, kz_source *source)
         return report_failure("%s", err.message);
     output_begin(&out);
     const char *terminal = getenv("TERM");
-    view->screen = view->watch && !view->json && out.terminal && terminal && strcmp(terminal, "dumb") != 0;
+    view->bars = !view->json && out.terminal && terminal && strcmp(terminal, "dumb") != 0;
+    view->screen = view->watch && view->bars;
     view->end = view->screen ? "\033[K\n" : "\n";
     if (view->watch) {
         stop_watch();
@@ -227,7 +235,7 @@ static int run(const struct command *command, int argc, char **argv)
                                                 [JSON] = {"json", 0, false},
                                                 [WATCH] = {"watch", 0, false},
                                                 {0}};
-    struct view view = {.rows_max = SIZE_MAX};
+    struct view view = {0};
     struct args args;
     args_begin(&args, command, options, argc, argv);
     for (int option; (option = args_next(&args)) >= 0;) {
@@ -263,6 +271,7 @@ static const char help[] =
     "Shows who holds which node of a lease table, since when and until when, by the table's own clock. A twin is the "
     "same\n"
     "place in the fallback half, which its holder may use when it cannot reach the table. Secrets are never shown.\n"
+    "On a terminal each lease is a bar over time: used, left, and pale its twin, with now marked.\n"
     "\n"
     "      --from URL    a lease table: sqlite:/path/leases.db, redis://host/db, rediss://host/db; or TSID slots:\n"
     "                    tsid+redis://host/db; unless given, the embedded default (see kazahana next)\n"
@@ -273,6 +282,6 @@ static const char help[] =
     "Examples:\n"
     "  kazahana leases\n"
     "  kazahana leases --from redis://localhost/0 --service payments --watch\n"
-    "  kazahana leases --json | jq -r .holder.host | sort | uniq -c\n";
+    "  kazahana leases --json | jq -r .meta.host | sort | uniq -c\n";
 
 const struct command leases_command = {"leases", "who holds which node, until when", help, run};

@@ -119,7 +119,7 @@ void output_style(struct output *out, enum output_style style)
 {
     static const char *const codes[] = {
         [STYLE_PLAIN] = "\033[0m",   [STYLE_BOLD] = "\033[1m", [STYLE_GREEN] = "\033[32m",
-        [STYLE_YELLOW] = "\033[33m", [STYLE_RED] = "\033[31m",
+        [STYLE_YELLOW] = "\033[33m", [STYLE_RED] = "\033[31m", [STYLE_DIM] = "\033[2m",
     };
     if (out->colour)
         output_text(out, codes[style]);

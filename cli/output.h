@@ -9,7 +9,7 @@
 
 enum { OUTPUT_SIZE = 64 * 1024 };
 
-enum output_style { STYLE_PLAIN, STYLE_BOLD, STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
+enum output_style { STYLE_PLAIN, STYLE_BOLD, STYLE_GREEN, STYLE_YELLOW, STYLE_RED, STYLE_DIM };
 
 struct output {
     bool terminal;

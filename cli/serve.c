@@ -67,6 +67,7 @@ static const char help[] =
     "      --loops N             threads that serve (one for each core)\n"
     "      --connections N       at the same time (10000)\n"
     "      --request-timeout T, --idle-timeout T\n"
+    "      --max-services N      services that the store may have before no more are made (1000); 0: no limit\n"
     "      --ui on|off           the page for browsers at / (on)\n"
     "      --no-create-services  refuse services that are not in the file\n"
     "      --log-level L         error, warning, info (default), debug\n"

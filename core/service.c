@@ -37,6 +37,18 @@ kz_status kz__service_init(kz__service *service, const char *name, const kz_layo
     return KZ_OK;
 }
 
+bool kz__service_is_like(const kz__service *service, const kz__service *like)
+{
+    for (size_t i = 0; i < KZ__ASIDES; i++)
+        if (service->asides[i].lo < service->asides[i].hi)
+            return false;
+    return service->granted && strcmp(service->name, "default") != 0 && strcmp(service->name, like->name) != 0 &&
+           service->epoch_ms == like->epoch_ms && service->reserved_bits == like->reserved_bits &&
+           service->time_bits == like->time_bits && service->node_bits == like->node_bits &&
+           service->seq_bits == like->seq_bits && service->high_blocks == like->high_blocks &&
+           service->max_throughput == like->max_throughput && service->lease_ms == like->lease_ms;
+}
+
 void kz__service_layout(const kz__service *service, kz_layout *layout)
 {
     *layout = (kz_layout){.epoch_ms = service->epoch_ms,

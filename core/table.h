@@ -140,6 +140,10 @@ kz_status kz__service_adopt(kz__service *stored, const kz__service *wanted, kz_e
 kz_status kz__service_init(kz__service *service, const char *name, const kz_layout *layout, int64_t lease_ms,
                            kz_error *err);
 
+/* May it be forgotten, as far as its settings go? It granted leases, has those of `like`, nothing is set aside in it,
+ * and it is neither the default nor called as `like` is. */
+bool kz__service_is_like(const kz__service *service, const kz__service *like);
+
 /* The layout of a service's usual blocks: a preset, if it equals one. */
 void kz__service_layout(const kz__service *service, kz_layout *layout);
 

@@ -186,6 +186,15 @@ typedef struct kz_layout kz_layout;
  */
 KZ_API KZ_MUST_CHECK kz_status kz_open(kz_generator **gen, const char *url, const kz_options *options, kz_error *err);
 
+/* The same, but parts of a process that ask for the same URL with the same options get the same generator; each closes
+ * it with kz_close, and the last of them really does. A fixed node can be had only once in a process, so this is how
+ * plugins, workers of one runtime or test cases share it. `log`, `log_ctx` and `use_clock` must be the same too.
+ * Sources that a program registered itself are never shared. Generators that are still open when the process ends
+ * (exit, or the return of main) give back what they hold then; calls on them fail afterwards. Those of kz_open do not.
+ */
+KZ_API KZ_MUST_CHECK kz_status kz_open_shared(kz_generator **gen, const char *url, const kz_options *options,
+                                              kz_error *err);
+
 /* The next ID: larger than every ID this generator gave before, on whatever thread. Sleeps when it has to, for
  * timeout_ms at the most: when the slots of this millisecond are used up (to the next millisecond, never longer), when
  * nothing is held (until the keeper has a lease), or when the clock went back and the policy is to wait. Otherwise it
@@ -228,6 +237,11 @@ KZ_API void kz_close(kz_generator *gen);
  * limit_ms is the timeout then. Statuses as kz_next, and KZ_AGAIN with a timeout of 0. */
 KZ_API KZ_MUST_CHECK kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err);
 
+/* As many of `count` IDs as there are without sleeping, for bindings and event loops: `got` says how many, which are in
+ * `ids` and the caller's whatever the status is. KZ_OK if those are all; else why there are no more, as kz_mint with a
+ * timeout of 0 says it. */
+KZ_API KZ_MUST_CHECK kz_status kz_try_batch(kz_generator *gen, kz_id *ids, size_t count, size_t *got, kz_error *err);
+
 /* May IDs be minted without a lease? Every such ID shows it in its top node bit. */
 typedef enum kz_fallback {
     KZ_FALLBACK_NEVER = 0,
@@ -264,6 +278,12 @@ typedef struct kz_clock {
     void *ctx;
 } kz_clock;
 
+/* Who asks the source for leases, hands over and gives back. */
+typedef enum kz_keeper {
+    KZ_KEEPER_THREAD = 0, /* a thread of the generator's own */
+    KZ_KEEPER_CALLER = 1  /* whoever calls kz_keep: for programs with an event loop or without threads */
+} kz_keeper;
+
 typedef enum kz_log_level { KZ_LOG_ERROR = 0, KZ_LOG_WARNING = 1, KZ_LOG_INFO = 2 } kz_log_level;
 
 /* Called from any thread, the keeper's too, never while a lock of the library is held. `message` is one line. */
@@ -291,10 +311,24 @@ struct kz_options {
     int64_t retry_initial_ms;       /* 1000: the pause after a failure, doubling ... */
     int64_t retry_max_ms;           /* 60000: ... up to this */
     const char *meta;               /* who holds a lease, for people: a JSON object of texts; NULL: host and pid */
+    /* 0, no limit. While a table has this many services, an acquire for one that is not there gives KZ_NO_FREE_NODE. To
+     * make room, services as acquire makes them, that nobody used for a day, are forgotten. For servers. */
+    uint32_t max_services;
+    kz_keeper keeper; /* thread */
 };
 
 /* Fills in the defaults noted above. Call it before setting fields. */
 KZ_API void kz_options_init(kz_options *options);
+
+/* For keeper = KZ_KEEPER_CALLER: does what is due and says in `*wait_ms` when to come back at the latest (INT64_MAX:
+ * not before something changes). Exchanges with the source are made here and may block as long as they take; minting
+ * goes on meanwhile on other threads. Call it too when kz_try_next gives KZ_AGAIN or KZ_LEASE_ACQUISITION. Whoever
+ * comes too late finds the lease over, and its twin in use. One call at a time does something; kz_open and kz_close do
+ * their part themselves.
+ *
+ * A failed exchange is given as it is, with the next try in `*wait_ms`. KZ_UNSUPPORTED: the generator has a thread.
+ * KZ_FORKED as kz_next. */
+KZ_API KZ_MUST_CHECK kz_status kz_keep(kz_generator *gen, int64_t *wait_ms, kz_error *err);
 
 /* The layout of the IDs it mints: the lease's, else the option's, else the source's default. The division between node
  * and sequence may differ from lease to lease; epoch, time bits and their sum never do. */
@@ -328,6 +362,32 @@ typedef struct kz_stats {
 KZ_API void kz_stats_init(kz_stats *stats);
 /* KZ_INVALID if struct_size was not set by kz_stats_init; KZ_FORKED in a child that has not minted with it. */
 KZ_API KZ_MUST_CHECK kz_status kz_stats_get(kz_generator *gen, kz_stats *stats);
+
+/* For bindings whose language can add to a word in memory more cheaply than call C: the words on which kz_next claims
+ * an ID, to be claimed on directly. Each is read and written by atomic operations only, in this order:
+ *
+ *     d = deadline                      acquire
+ *     t = the processor's tick counter  rdtsc, or cntvct_el0
+ *     if (d - t - 1 < span) {           unsigned: false for 0, for a deadline that has passed and for nonsense
+ *         h = hi                        acquire, and before the next step, never after it
+ *         id = next, next += 1          one atomic add; up to 65536 points can be claimed so
+ *         if (id < h) return id         of a larger claim: the points from id up to h
+ *     }
+ *     return kz_try_next(...)           also for everything that can go wrong
+ *
+ * Promised: `hi` never falls; a run begins at or above the `hi` before it; `next` is written before `hi`, `hi` before
+ * `deadline`. A forked child finds zeros, goes by kz_try_next and is served as ever. */
+typedef struct kz_page {
+    uint64_t deadline, span, hi, reserved[13], next;
+} kz_page;
+
+/* Gives the page of a generator. From then on threads do not claim in advance for themselves (a call then costs about
+ * twice as much), in a child too. The page outlives kz_close, with nothing on it, until kz_page_free: no thread loses
+ * memory that it is about to look at. Where `*cpu_ticks` is false, the deadline is in ticks of another clock: call
+ * kz_try_next then. Does not fail. */
+KZ_API kz_page *kz_share(kz_generator *gen, bool *cpu_ticks);
+/* After kz_close, once nobody looks at it any more. NULL is allowed. */
+KZ_API void kz_page_free(kz_page *page);
 
 /* ---------------------------------------------------------------------------------------------------------------------
  * 4. Layouts and decoding
@@ -594,6 +654,7 @@ typedef bool (*kz_lease_visit)(void *ctx, const kz_lease_info *info);
 typedef struct kz_list_from {
     const char *service;
     uint32_t id;
+    bool only_id; /* only leases of this number, from that service on. A source may list others too: look at each */
 } kz_list_from;
 
 /* What a source knows about itself, for doctor and health. */
@@ -625,6 +686,7 @@ typedef struct kz_source_options {
     void *log_ctx;
     const kz_clock *clock; /* never NULL */
     int64_t timeout_ms;    /* for one exchange with the source */
+    uint32_t max_services; /* as in kz_options */
 } kz_source_options;
 
 enum {
@@ -736,7 +798,8 @@ KZ_API void kz_source_close(kz_source *source);
  *   kz_close in a child that has not minted frees memory and touches nothing of the parent's. sqlite: uses
  *   pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again by itself. A
  *   process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice a fork.
- * Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals. A
+ *   Where the kernel only says that it wipes memory (some emulators), fork() is still noticed, by a handler; clone is
+ * not. Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals. A
  *   process that is killed gives nothing back: its leases end by themselves, and their places are free again then.
  * Late IDs. A process that was stopped between reading the clock and returning returns an old time, and one that was
  *   suspended may still mint inside its old window. Such IDs are unique, but "everything below X is final" never holds.

@@ -30,6 +30,13 @@ static void set_holder(kz_generator *gen)
     snprintf(gen->holder, sizeof gen->holder, "{\"host\":\"%s\",\"pid\":\"%ld\"}", host, (long)getpid());
 }
 
+static kz__tick_kind ticks_for(const kz_options *options)
+{
+    if (options->use_clock)
+        return KZ__TICKS_OFF;
+    return options->clock == KZ_CLOCK_COARSE ? KZ__TICKS_COARSE : kz__precise_ticks();
+}
+
 kz_status kz__generator_init(kz_generator *gen, kz_error *err)
 {
     kz__hot *hot = gen->hot;
@@ -61,8 +68,10 @@ kz_status kz__generator_init(kz_generator *gen, kz_error *err)
                                .sync_every_ms = gen->wall_clock ? 0 : SYNC_EVERY_MS,
                                .uses_twins = gen->fallback != KZ_FALLBACK_NEVER,
                                .seen = &gen->seen};
-    hot->ticks = o->use_clock ? KZ__TICKS_OFF : o->clock == KZ_CLOCK_COARSE ? KZ__TICKS_COARSE : kz__precise_ticks();
+    hot->ticks = ticks_for(o);
     kz__tick_rate_init(&hot->rate, hot->ticks);
+    if (gen->shared)
+        atomic_store(&hot->owner, KZ__EVERYBODY);
     set_holder(gen);
     hot->alive = gen->started = true;
     return kz__keeping_rebuild(gen, err);
@@ -85,7 +94,8 @@ static char *copy_text(const char *text, bool *failed)
 
 static void free_generator(kz_generator *gen)
 {
-    kz__page_free(gen->hot, sizeof *gen->hot);
+    if (!gen->shared)
+        kz__page_free(gen->hot);
     free(gen->rects_memory);
     free(gen->held_memory);
     free((char *)gen->options.service);
@@ -244,18 +254,41 @@ kz_status kz_open(kz_generator **out, const char *url, const kz_options *given, 
 
 void kz_close(kz_generator *gen)
 {
-    if (!gen)
+    if (!gen || (gen->share && !kz__share_leave(gen)))
         return;
     kz__hot *hot = gen->hot;
     bool forked = !hot->alive;
     if (!forked) {
         if (gen->source && gen->source->ops->acquire)
             kz__keeper_stop(gen);
+        /* Who claims on the page by himself must find nothing there. */
+        kz__freeze(hot);
         pthread_cond_destroy(&hot->changed);
         pthread_mutex_destroy(&hot->lock);
     }
-    kz__source_close(gen->source, forked);
+    kz__source_close(gen->source, forked || gen->inherited);
+    if (gen->share)
+        kz__share_end(gen->share);
     free_generator(gen);
+}
+
+/* ---------------------------------------------------------------------------------------------------- sharing */
+
+kz_page *kz_share(kz_generator *gen, bool *cpu_ticks)
+{
+    kz__hot *hot = gen->hot;
+    pthread_mutex_lock(&hot->lock);
+    gen->shared = true;
+    atomic_store(&hot->owner, KZ__EVERYBODY);
+    pthread_mutex_unlock(&hot->lock);
+    /* The same in a child, where the page is still empty. */
+    *cpu_ticks = ticks_for(&gen->options) == KZ__TICKS_CPU;
+    return (kz_page *)hot;
+}
+
+void kz_page_free(kz_page *page)
+{
+    kz__page_free(page);
 }
 
 /* ------------------------------------------------------------------------------------------------- statistics */
@@ -294,8 +327,7 @@ static void fill_stats(const kz_generator *gen, kz_stats *s)
     kz_id position = kz__position(hot);
     if (hot->run_active)
         ids[hot->run.rank] += position - hot->run.first;
-    if (atomic_load(&hot->owner) != KZ__EVERYBODY)
-        ids[hot->run.rank] -= atomic_load(&hot->own_end) - atomic_load(&hot->own_next);
+    ids[hot->run.rank] -= kz__unspent(hot);
     s->ids_leased = ids[KZ__LEASED];
     s->ids_fenced = ids[KZ__FENCED];
     s->ids_unfenced = ids[KZ__UNFENCED];

@@ -17,6 +17,14 @@
 /* Values of kz__hot.owner that are no thread. */
 enum { KZ__NOBODY = 0, KZ__EVERYBODY = 1 };
 
+/* As many different threads can be the owner in turn. Each has a place of its own for good: one that was held up while
+ * it was the owner must not write into another's. */
+enum { KZ__OWN_PLACES = 16 };
+
+typedef struct kz__own {
+    _Atomic kz_id next, end; /* points its thread has claimed and not handed out yet, while it is the owner */
+} kz__own;
+
 /* Everything that decides about IDs, in memory that a forked child finds zeroed: no deadline, no run, nothing held, not
  * alive. lib/mint.c says who writes what, in which order, and why. */
 typedef struct kz__hot {
@@ -24,17 +32,22 @@ typedef struct kz__hot {
     _Alignas(KZ__CACHE_LINE) _Atomic uint64_t deadline; /* in ticks: until then `hi` may be trusted; 0: ask the clock */
     _Atomic uint64_t span;                              /* a deadline further off than this is nonsense */
     _Atomic kz_id hi;                                   /* the end of the run: claims at or past it are void */
-    _Atomic uintptr_t owner;                            /* the only thread so far, KZ__NOBODY or KZ__EVERYBODY */
-    _Atomic kz_id own_next, own_end;                    /* points the owner has claimed and not handed out yet */
+    _Atomic uintptr_t owner; /* the only thread that mints, with the number of its place; or one of the two above */
     kz__tick_kind ticks;
 
     /* The word: the lowest point nobody has claimed. Moved by atomic operations only. */
     _Alignas(KZ__CACHE_LINE) _Atomic kz_id next;
 
+    /* What belongs to the owner. */
+    _Alignas(KZ__CACHE_LINE) kz__own own[KZ__OWN_PLACES];
+
     /* The rest is written under the lock, which is never held while sleeping or in I/O. */
     _Alignas(KZ__CACHE_LINE) pthread_mutex_t lock;
-    pthread_cond_t changed; /* what is held changed, the keeper failed, or the keeper is wanted */
-    bool alive;             /* false in a forked child */
+    pthread_cond_t changed;                /* what is held changed, the keeper failed, or the keeper is wanted */
+    bool alive;                            /* false in a forked child */
+    uintptr_t own_threads[KZ__OWN_PLACES]; /* whose place each one is; 0: nobody's yet */
+    uintptr_t looker;                      /* the last thread that came here ... */
+    unsigned looks;                        /* ... and how often in a row, while everybody was the owner */
 
     bool run_active;
     kz__run run; /* as published; its points below `next` are given */
@@ -63,6 +76,16 @@ typedef struct kz__hot {
     uint64_t acquired, released, acquire_failures;
 } kz__hot;
 
+/* What kz_share promises of the page. */
+_Static_assert(offsetof(kz__hot, deadline) == offsetof(kz_page, deadline), "deadline");
+_Static_assert(offsetof(kz__hot, span) == offsetof(kz_page, span), "span");
+_Static_assert(offsetof(kz__hot, hi) == offsetof(kz_page, hi), "hi");
+_Static_assert(offsetof(kz__hot, next) == offsetof(kz_page, next), "next");
+_Static_assert(offsetof(kz_page, deadline) == 0 && offsetof(kz_page, span) == 8 && offsetof(kz_page, hi) == 16 &&
+                   offsetof(kz_page, next) == 128,
+               "the page is read by programs in other languages");
+_Static_assert(sizeof(_Atomic uint64_t) == sizeof(uint64_t), "atomics without a lock of their own");
+
 struct kz_generator {
     kz__hot *hot;
     kz_source *source; /* NULL in a simulation */
@@ -80,9 +103,12 @@ struct kz_generator {
     pthread_t keeper_thread;
     kz__rect *rects_memory; /* what hot->rects and hot->keeper.held point to: a child finds those zeroed */
     kz__held *held_memory;
-    kz_grant *answer; /* the keeper's, too large for a stack */
-    kz__seen seen;    /* of the source, by this process and those it was forked from */
-    bool started;     /* `hot` was set up; if it is not alive then, this is a forked child */
+    kz_grant *answer;         /* the keeper's, too large for a stack */
+    kz__seen seen;            /* of the source, by this process and those it was forked from */
+    bool inherited;           /* the source's handle is the parent process's */
+    struct kz__shared *share; /* lib/shared.c: opened for several; NULL: for one */
+    bool shared;  /* others claim on the page by themselves: everybody is the owner, and the page outlives this */
+    bool started; /* `hot` was set up; if it is not alive then, this is a forked child */
 };
 
 /* Sets up `hot`, which is zeroed, at the start and again in a child. */
@@ -101,6 +127,9 @@ void kz__generator_set_layout(kz_generator *gen, const kz_layout *layout);
  * held, by the next minter and by whoever changes what is held. */
 void kz__freeze(kz__hot *hot);
 
+/* Points that the owner has claimed and nobody has got. */
+uint64_t kz__unspent(const kz__hot *hot);
+
 /* The lowest point not given, while no call is under way. Called with the lock held. */
 kz_id kz__position(const kz__hot *hot);
 
@@ -108,6 +137,11 @@ kz_id kz__position(const kz__hot *hot);
 uint64_t kz__draw(kz__hot *hot);
 /* The ID of a request, which does matter: the same one gets the same leases. */
 void kz__draw_request(kz__hot *hot, uint64_t id[static 2]);
+
+#ifdef KZ_TEST_HOOKS
+extern void (*kz__hold_up)(void); /* called where a thread may be held up to the worst effect */
+extern unsigned kz__alone_looks;
+#endif
 
 /* ID time now, in nanoseconds since the epoch. Called with the lock held. */
 static inline int64_t kz__id_ns(const kz_generator *gen)
@@ -158,6 +192,13 @@ static inline void kz__keeper_call(kz__hot *hot)
 }
 /* In a child whose source can grant it a place of its own: starts anew. The lock is held. */
 kz_status kz__keeper_revive(kz_generator *gen, kz_error *err);
+
+/* ---------------------------------------------------------------------------------------------- lib/shared.c */
+
+/* One of those who opened it together closes it. True if that was the last. */
+bool kz__share_leave(kz_generator *gen);
+/* It is closed. */
+void kz__share_end(struct kz__shared *share);
 
 void kz__log(const kz_generator *gen, kz_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -21,6 +21,15 @@
  * larger ID: the second thread wrote `owner` before it claimed, so whoever starts after that call sees it and does not
  * touch points claimed before. The owner never writes `next` other than by adding, so it need not be stopped first.
  *
+ * A thread that has come the slow way 64 times in a row while everybody was the owner is alone again, as far as can be
+ * seen, and becomes the owner. Others may still be on their way to a claim: so whoever claims as one of everybody looks
+ * at `owner` once more afterwards, and lets its claim go if there is an owner now. If it saw none, its claim came
+ * before the first of that owner's, for the owner wrote `owner` before it claimed. What an owner keeps for itself lies
+ * in a place of its own, whose number is a part of `owner`: a thread that was held up as the owner of long ago writes
+ * there and nowhere else.
+ *
+ * kz_share: somebody else does the reader's part, without looking at `owner`. Everybody is the owner then, for good.
+ *
  * The deadline counts ticks of a cheap counter. It decides how old a time can be, nothing else: a wrong counter makes
  * IDs late, never equal and never smaller. Every call reads the counter, although that is most of what it costs:
  * nothing else tells a call how long ago the last one was, and with every tenth call looking, nine could give any old
@@ -39,12 +48,29 @@
 
 /* Points the owner claims at once. */
 #define OWN_CLAIM 64
+/* So often in a row must a thread come the slow way to be taken for the only one: at full speed, as many ms. */
+#define ALONE_LOOKS 64
 /* No claim is larger: threads that overshoot together must not carry `next` past the end of 64 bits. */
 #define CLAIM_MAX 65536
 /* A sleeper looks at the clock at least this often: it may be set right meanwhile. */
 #define NAP_MAX_NS (100 * KZ__NS_PER_MS)
 /* How soon to ask again for what the keeper is about to bring: an exchange with a source takes about as long. */
 #define EXCHANGE_US 1000
+
+/* Where a test holds threads up, so that what seldom happens between two steps happens often. */
+#ifdef KZ_TEST_HOOKS
+void (*kz__hold_up)(void);
+unsigned kz__alone_looks = ALONE_LOOKS;
+#undef ALONE_LOOKS
+#define ALONE_LOOKS kz__alone_looks
+#define MAY_BE_HELD_UP()                                                                                               \
+    do {                                                                                                               \
+        if (kz__hold_up)                                                                                               \
+            kz__hold_up();                                                                                             \
+    } while (0)
+#else
+#define MAY_BE_HELD_UP() ((void)0)
+#endif
 
 #define LOAD(field)         atomic_load_explicit(&hot->field, memory_order_acquire)
 #define STORE(field, value) atomic_store_explicit(&hot->field, value, memory_order_release)
@@ -56,6 +82,7 @@ static inline size_t claim(kz__hot *hot, size_t want, kz_id hi, kz_id *first)
 {
     if (want > CLAIM_MAX)
         want = CLAIM_MAX;
+    MAY_BE_HELD_UP();
     kz_id point = atomic_fetch_add_explicit(&hot->next, want, memory_order_acq_rel);
     if (point >= hi) {
         STORE(deadline, 0);
@@ -66,18 +93,20 @@ static inline size_t claim(kz__hot *hot, size_t want, kz_id hi, kz_id *first)
 }
 
 /* The owner's way: from the points it has claimed, claiming more when they are used up. */
-static inline size_t take_own(kz__hot *hot, size_t want, kz_id *first)
+static inline size_t take_own(kz__hot *hot, kz__own *own, size_t want, kz_id *first)
 {
-    kz_id next = PEEK(own_next), end = PEEK(own_end);
+    kz_id next = atomic_load_explicit(&own->next, memory_order_relaxed);
+    kz_id end = atomic_load_explicit(&own->end, memory_order_relaxed);
     if (next == end) {
         size_t got = claim(hot, want > OWN_CLAIM ? want : OWN_CLAIM, LOAD(hi), &next);
         if (!got)
             return 0;
         end = next + got;
-        POKE(own_end, end);
+        atomic_store_explicit(&own->end, end, memory_order_relaxed);
     }
+    MAY_BE_HELD_UP();
     size_t take = end - next < want ? (size_t)(end - next) : want;
-    POKE(own_next, next + take);
+    atomic_store_explicit(&own->next, next + take, memory_order_relaxed);
     *first = next;
     return take;
 }
@@ -88,9 +117,19 @@ static inline size_t take_before(uint64_t deadline, uint64_t ticks, kz__hot *hot
     if (deadline - ticks - 1 >= PEEK(span))
         return 0;
     uintptr_t owner = LOAD(owner);
-    if (owner == kz__this_thread())
-        return take_own(hot, want, first);
-    return owner == KZ__EVERYBODY ? claim(hot, want, LOAD(hi), first) : 0;
+    uintptr_t place = owner - kz__this_thread();
+    if (place < KZ__OWN_PLACES)
+        return take_own(hot, &hot->own[place], want, first);
+    if (owner != KZ__EVERYBODY)
+        return 0;
+    kz_id point = 0;
+    MAY_BE_HELD_UP();
+    size_t got = claim(hot, want, LOAD(hi), &point);
+    MAY_BE_HELD_UP();
+    if (!got || LOAD(owner) != KZ__EVERYBODY)
+        return 0;
+    *first = point;
+    return got;
 }
 
 /* Points without the lock, or 0. */
@@ -133,12 +172,22 @@ void kz__freeze(kz__hot *hot)
     hot->run_active = false;
 }
 
-/* Ends the run for this thread's sake; as the owner, its unspent points with it. */
-static void end_run(kz__hot *hot, bool own)
+/* Points that the owner has and nobody has got. */
+uint64_t kz__unspent(const kz__hot *hot)
 {
-    uint64_t unspent = own ? PEEK(own_end) - PEEK(own_next) : 0;
+    uintptr_t owner = atomic_load(&hot->owner);
+    if (owner == KZ__NOBODY || owner == KZ__EVERYBODY)
+        return 0;
+    const kz__own *own = &hot->own[owner % KZ__OWN_PLACES];
+    return atomic_load(&own->end) - atomic_load(&own->next);
+}
+
+/* Ends the run for this thread's sake; as the owner, its unspent points with it. */
+static void end_run(kz__hot *hot, kz__own *own)
+{
+    uint64_t unspent = own ? kz__unspent(hot) : 0;
     if (own)
-        POKE(own_next, PEEK(own_end));
+        atomic_store(&own->next, atomic_load(&own->end));
     bool active = hot->run_active;
     hot->unspent = active ? unspent : 0;
     kz__freeze(hot);
@@ -147,15 +196,44 @@ static void end_run(kz__hot *hot, bool own)
         hot->ids[hot->run.rank] -= unspent;
 }
 
-/* Makes this thread the owner, or everybody. True if this thread is the owner. */
-static bool settle_owner(kz__hot *hot)
+/* As the owner this thread would be called so; KZ__EVERYBODY if there is no place left for it. */
+static uintptr_t name_of(kz__hot *hot, uintptr_t self)
 {
+    for (uintptr_t i = 0; i < KZ__OWN_PLACES && self % KZ__OWN_PLACES == 0; i++) {
+        if (!hot->own_threads[i])
+            hot->own_threads[i] = self;
+        if (hot->own_threads[i] != self)
+            continue;
+        /* What it had left when it was the owner before is lost. */
+        atomic_store(&hot->own[i].next, atomic_load(&hot->own[i].end));
+        return self + i;
+    }
+    return KZ__EVERYBODY;
+}
+
+/* Is it long enough since another thread was seen here? */
+static bool seems_alone(kz__hot *hot, uintptr_t self)
+{
+    if (hot->looker != self) {
+        hot->looker = self;
+        hot->looks = 0;
+    }
+    return ++hot->looks > ALONE_LOOKS;
+}
+
+/* Makes this thread the owner, or everybody. The place of this thread if it is the owner, else NULL. */
+static kz__own *settle_owner(kz_generator *gen)
+{
+    kz__hot *hot = gen->hot;
     uintptr_t self = kz__this_thread(), owner = PEEK(owner);
-    if (owner == KZ__NOBODY)
-        atomic_store(&hot->owner, owner = self);
-    else if (owner != self && owner != KZ__EVERYBODY)
+    bool mine = owner - self < KZ__OWN_PLACES;
+    if (owner == KZ__NOBODY || (owner == KZ__EVERYBODY && !gen->shared && seems_alone(hot, self))) {
+        atomic_store(&hot->owner, owner = name_of(hot, self));
+        hot->looks = 0;
+    } else if (!mine && owner != KZ__EVERYBODY) {
         atomic_store(&hot->owner, owner = KZ__EVERYBODY);
-    return owner == self;
+    }
+    return owner == KZ__EVERYBODY ? NULL : &hot->own[owner - self];
 }
 
 /* splitmix64 */
@@ -230,7 +308,8 @@ static void arm(kz__hot *hot, const reading *now)
 }
 
 /* Publishes a run and takes its first points. */
-static size_t publish(kz_generator *gen, const kz__run *found, const reading *now, bool own, size_t want, kz_id *first)
+static size_t publish(kz_generator *gen, const kz__run *found, const reading *now, kz__own *own, size_t want,
+                      kz_id *first)
 {
     kz__hot *hot = gen->hot;
     kz__run run = *found;
@@ -247,21 +326,21 @@ static size_t publish(kz_generator *gen, const kz__run *found, const reading *no
     STORE(hi, run.end);
     arm(hot, now);
     if (own) {
-        POKE(own_end, run.first + claimed);
-        POKE(own_next, run.first + want);
+        atomic_store(&own->end, run.first + claimed);
+        atomic_store(&own->next, run.first + want);
     }
     *first = run.first;
     return want;
 }
 
 /* Points of the run that is published, if the clock still shows its millisecond. */
-static size_t go_on(kz_generator *gen, const reading *now, bool own, size_t want, kz_id *first)
+static size_t go_on(kz_generator *gen, const reading *now, kz__own *own, size_t want, kz_id *first)
 {
     kz__hot *hot = gen->hot;
     if (!hot->run_active || now->id_ms != (int64_t)hot->run.ms)
         return 0;
-    bool has_own = own && PEEK(own_next) != PEEK(own_end);
-    size_t got = has_own ? take_own(hot, want, first) : claim(hot, want, hot->run.end, first);
+    bool has_own = own && kz__unspent(hot);
+    size_t got = has_own ? take_own(hot, own, want, first) : claim(hot, want, hot->run.end, first);
     if (got)
         arm(hot, now);
     return got;
@@ -380,7 +459,8 @@ static kz_status wait_for_keeper(kz_generator *gen, int64_t budget, patience *p,
         kz__keeper_call(hot);
     /* A disk that refused a moment ago is not worth a wait; a coordinator may be back any moment. */
     bool hopeless = gen->wall_clock && hot->keeper.failures;
-    if (!hot->keeper_runs || budget == 0 || hopeless)
+    bool somebody = hot->keeper_runs || gen->options.keeper == KZ_KEEPER_CALLER;
+    if (!somebody || budget == 0 || hopeless)
         return explain_keeper(gen, p, err);
     hot->sleeps++;
     struct timespec until;
@@ -414,7 +494,7 @@ static kz_status look(kz_generator *gen, size_t want, patience *p, kz_id *first,
         if (status)
             return status == KZ_FORKED ? explain(gen, status, 0, 0, p, err) : status;
     }
-    bool own = settle_owner(hot);
+    kz__own *own = settle_owner(gen);
     reading now = read_clock(gen);
     *got = go_on(gen, &now, own, want, first);
     if (*got)
@@ -465,23 +545,36 @@ static kz_status take_slowly(kz_generator *gen, size_t want, patience *p, kz_id 
     return status;
 }
 
-kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err)
+/* Fills `ids` until it fails or is full; `done` says how far. */
+static inline kz_status mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, size_t *done,
+                             kz_error *err)
 {
     patience p = {.timeout_ms = timeout_ms, .started_ns = -1};
-    for (size_t done = 0; done < count;) {
+    for (*done = 0; *done < count;) {
         kz_id first = 0;
-        size_t got = take_quickly(gen->hot, count - done, &first);
+        size_t got = take_quickly(gen->hot, count - *done, &first);
         if (!got) {
-            kz_status status = take_slowly(gen, count - done, &p, &first, &got, err);
+            kz_status status = take_slowly(gen, count - *done, &p, &first, &got, err);
             if (status)
                 return status;
         }
-        kz_id *out = ids + done;
+        kz_id *out = ids + *done;
         for (size_t i = 0; i < got; i++)
             out[i] = first + i;
-        done += got;
+        *done += got;
     }
     return KZ_OK;
+}
+
+kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err)
+{
+    size_t done;
+    return mint(gen, ids, count, timeout_ms, &done, err);
+}
+
+kz_status kz_try_batch(kz_generator *gen, kz_id *ids, size_t count, size_t *got, kz_error *err)
+{
+    return mint(gen, ids, count, 0, got, err);
 }
 
 /* The processor's counter needs no call, other clocks do. This is not inlined, so that kz_next calls nothing on its way

@@ -7,8 +7,11 @@
  * Points are numbered ms * WIDTH + slot. Rectangle A is slots [0, 3), B is slot 4; slot 3 is nobody's, as is all that
  * lies past LAST_MS. The clock shows any time at any look. The keeper adds B and gives A back, in either order.
  *
+ * A thread may become the owner again at any look, where the C code waits until it seems to be alone. With SHARED the
+ * quick readers are somebody else's (kz_share): they do not look at the owner.
+ *
  * Switches, each of which breaks the protocol: NO_FREEZE, NO_FREEZE_ON_RELEASE, HI_BEFORE_NEXT, IGNORE_HI, NO_REVOKE,
- * LATE_REVOKE, OWNER_STORES, HI_FALLS, EARLY_WATERMARK. */
+ * LATE_REVOKE, OWNER_STORES, HI_FALLS, EARLY_WATERMARK, NO_SECOND_LOOK, ONE_PLACE, OWNED_AND_SHARED. */
 
 #ifndef THREADS
 #define THREADS 2
@@ -29,6 +32,11 @@
 #define NOBODY 0
 #define EVERYBODY 1
 #define SELF (2 + me)
+#ifdef ONE_PLACE
+#define MINE 0
+#else
+#define MINE me
+#endif
 
 #define MS(point) ((point) / WIDTH)
 #define SLOT(point) ((point) % WIDTH)
@@ -46,6 +54,9 @@ byte a_end = A_END;
 /* Shared words. The deadline is armed or not: whether it has passed, the reader finds out by itself. */
 bool deadline;
 byte next, hi, owner;
+#if !defined(SHARED) && !defined(NO_REVOKE) && !defined(LATE_REVOKE) || defined(OWNED_AND_SHARED)
+#define MAY_REGAIN
+#endif
 
 /* Under the lock. */
 bool locked;
@@ -53,8 +64,8 @@ bool held_a = true, held_b;
 bool live;
 byte run_end, floor;
 
-/* The owner's: only the owner's thread touches them. */
-byte own_next, own_end;
+/* The owners': each thread touches its own. */
+byte own_next[THREADS], own_end[THREADS];
 
 /* What is checked. */
 byte calls;
@@ -107,7 +118,7 @@ inline claim(count, end)
 inline take_own()
 {
     if
-    :: own_next == own_end ->
+    :: own_next[MINE] == own_end[MINE] ->
         seen_hi = hi;
 #ifdef OWNER_STORES
         d_step { point = next; got = (point >= seen_hi -> 0 : MIN(seen_hi - point, OWN_CLAIM)) };
@@ -115,14 +126,14 @@ inline take_own()
 #else
         claim(OWN_CLAIM, seen_hi);
 #endif
-        d_step {
-            seen_hi = 0;
-            if
-            :: got > 0 -> own_next = point + 1; own_end = point + got; got = 1
-            :: else
-            fi
-        }
-    :: else -> d_step { point = own_next; own_next = own_next + 1; got = 1 }
+        seen_hi = 0;
+        if
+        :: got > 0 -> d_step { own_next[MINE] = point + 1; own_end[MINE] = point + got; got = 1 }
+        :: else
+        fi
+    :: else ->
+        point = own_next[MINE];
+        d_step { own_next[MINE] = point + 1; got = 1 }
     fi
 }
 
@@ -162,7 +173,7 @@ inline publish()
     deadline = true;
     d_step {
         if
-        :: own -> own_next = point + 1; own_end = point + got
+        :: own -> own_next[MINE] = point + 1; own_end[MINE] = point + got
         :: else
         fi;
         got = 1;
@@ -174,7 +185,12 @@ inline publish()
 inline look()
 {
     if
-    :: owner == NOBODY -> owner = SELF
+#ifndef SHARED
+    :: owner == NOBODY -> d_step { own_next[MINE] = 0; own_end[MINE] = 0; owner = SELF }
+#endif
+#ifdef MAY_REGAIN
+    :: owner == EVERYBODY -> d_step { own_next[MINE] = 0; own_end[MINE] = 0; owner = SELF }
+#endif
     :: owner != NOBODY && owner != SELF && owner != EVERYBODY ->
 #if !defined(NO_REVOKE) && !defined(LATE_REVOKE)
         owner = EVERYBODY
@@ -187,7 +203,7 @@ inline look()
     if
     :: live -> /* go_on: the clock still shows the run's millisecond */
         if
-        :: own && own_next != own_end -> take_own()
+        :: own && own_next[MINE] != own_end[MINE] -> take_own()
         :: else -> claim(1, run_end)
         fi;
         if
@@ -201,7 +217,7 @@ inline look()
         freeze(true);
         d_step {
             if
-            :: own -> own_next = 0; own_end = 0
+            :: own -> own_next[MINE] = 0; own_end[MINE] = 0
             :: else
             fi;
             point = floor
@@ -260,14 +276,26 @@ proctype thread(byte me)
     :: atomic { calls < CALLS -> calls++; least = highest };
         if
         :: deadline -> /* and it has not passed */
+#ifdef SHARED
+            seen_hi = hi;
+            claim(1, seen_hi);
+            seen_hi = 0
+#else
             if
             :: owner == SELF -> take_own()
             :: owner == EVERYBODY ->
                 seen_hi = hi;
                 claim(1, seen_hi);
-                seen_hi = 0
+                seen_hi = 0;
+#ifndef NO_SECOND_LOOK
+                if
+                :: owner != EVERYBODY -> point = 0; got = 0
+                :: else
+                fi
+#endif
             :: owner != SELF && owner != EVERYBODY
             fi
+#endif
         :: true /* the deadline has passed, or there is none */
         fi;
         if
@@ -359,6 +387,9 @@ init
 {
     atomic {
         byte i;
+#ifdef SHARED
+        owner = EVERYBODY;
+#endif
         for (i : 0 .. THREADS - 1) {
             run thread(i)
         }

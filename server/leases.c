@@ -410,8 +410,8 @@ static void told_time(store_job *job)
     if (job->status)
         problem_of(reply, job->status, job->err.message);
     else
-        http_reply_printf(reply, "{\"serverTime\":%" PRId64 ",\"generation\":%" PRIu64 "}", job->grant->source_ms,
-                          job->grant->generation);
+        http_reply_printf(reply, "{\"serverTime\":%" PRId64 ",\"generation\":%" PRIu64 "}", job->source_ms,
+                          job->generation);
     http_reply_send(reply);
     store_job_free(job);
 }

@@ -20,26 +20,63 @@ static void family(http_reply *reply, const char *name, const char *type, const 
 static void sample(scrape *s, const char *name, const char *type, const char *help, double value)
 {
     family(s->reply, name, type, help);
-    http_reply_printf(s->reply, "%s{service=\"%s\"} %.17g\n", name, s->app->settings->service, value);
+    http_reply_printf(s->reply, "%s{service=\"%s\"} %.15g\n", name, s->app->settings->service, value);
 }
 
-/* Active leases and the age of the oldest, for each service: they are listed one service after the other. */
-static void write_leases(scrape *s, store_job *job)
+typedef double (*census_value)(const service_census *of, int64_t now_ms);
+
+static double leases_of(const service_census *of, int64_t now_ms)
 {
-    http_reply *reply = s->reply;
-    int64_t now_ms = (int64_t)time(NULL) * 1000;
-    for (int pass = 0; pass < 2; pass++) {
-        const char *name = pass ? "kazahana_lease_age_seconds" : "kazahana_leases_active";
-        family(reply, name, "gauge", pass ? "Age of the oldest lease that is held." : "Leases that are held now.");
-        for (size_t i = 0, end; i < job->lease_count; i = end) {
-            int64_t oldest_ms = now_ms;
-            for (end = i; end < job->lease_count && strcmp(job->leases[i].service, job->leases[end].service) == 0;
-                 end++)
-                if (job->leases[end].created_ms < oldest_ms)
-                    oldest_ms = job->leases[end].created_ms;
-            http_reply_printf(reply, "%s{service=\"%s\"} %.17g\n", name, job->leases[i].service,
-                              pass ? (double)(now_ms - oldest_ms) / 1000 : (double)(end - i));
-        }
+    (void)now_ms;
+    return (double)of->leases;
+}
+
+static double age_of(const service_census *of, int64_t now_ms)
+{
+    return of->oldest_ms < now_ms ? (double)(now_ms - of->oldest_ms) / 1000 : 0;
+}
+
+static double nodes_of(const service_census *of, int64_t now_ms)
+{
+    (void)now_ms;
+    return (double)of->nodes;
+}
+
+static double free_of(const service_census *of, int64_t now_ms)
+{
+    (void)now_ms;
+    return (double)of->nodes_free;
+}
+
+/* By service: the largest, and the rest as one. The server's own comes from its health, which also knows nodes that
+ * rest, and is there without a lease. */
+static void write_census(scrape *s, const store_census *census)
+{
+    static const struct {
+        const char *name, *help;
+        census_value value;
+    } gauges[] = {
+        {"kazahana_leases_active", "Leases that are held now.", leases_of},
+        {"kazahana_lease_age_seconds", "Age of the oldest lease that is held.", age_of},
+        {"kazahana_nodes", "Nodes that can be leased.", nodes_of},
+        {"kazahana_nodes_free", "Nodes that could be granted now.", free_of},
+    };
+    kz_layout_facts facts;
+    kz_layout_describe(&census->health.layout, &facts);
+    service_census own = {
+        .oldest_ms = INT64_MAX, .nodes = facts.leasable_nodes, .nodes_free = census->health.nodes_free};
+    strcpy(own.service, census->own_service);
+    bool listed = false;
+    for (size_t i = 0; i < census->count && !listed; i++)
+        listed = strcmp(census->services[i].service, own.service) == 0;
+    for (size_t g = 0; g < sizeof gauges / sizeof *gauges; g++) {
+        family(s->reply, gauges[g].name, "gauge", gauges[g].help);
+        for (size_t i = 0; i < census->count; i++)
+            http_reply_printf(s->reply, "%s{service=\"%s\"} %.15g\n", gauges[g].name, census->services[i].service,
+                              gauges[g].value(&census->services[i], census->health.source_ms));
+        if (!listed)
+            http_reply_printf(s->reply, "%s{service=\"%s\"} %.15g\n", gauges[g].name, own.service,
+                              gauges[g].value(&own, census->health.source_ms));
     }
 }
 
@@ -207,9 +244,13 @@ static void write_http(scrape *s)
 static void scraped(store_job *job)
 {
     scrape *s = &(scrape){job->app, job->reply};
+    store_census census;
     http_reply_type(s->reply, "text/plain; version=0.0.4; charset=utf-8");
+    family(s->reply, "kazahana_build_info", "gauge", "The version that runs.");
+    http_reply_printf(s->reply, "kazahana_build_info{version=\"%s\"} 1\n", kz_version());
+    store_census_get(s->app->store, &census);
     if (job->status == KZ_OK)
-        write_leases(s, job);
+        write_census(s, &census);
     write_generator(s);
     write_store(s, job->status == KZ_OK);
     write_http(s);
@@ -219,5 +260,5 @@ static void scraped(store_job *job)
 
 http_outcome get_metrics(call *c)
 {
-    return submit(c, store_job_new(STORE_LIST), scraped);
+    return submit(c, store_job_new(STORE_CENSUS), scraped);
 }

@@ -38,6 +38,7 @@ static void set_options(const settings *s, kz_options *table, kz_options *ids)
     kz_options_init(table);
     table->log = log_library;
     table->service = s->service;
+    table->max_services = s->max_services;
     kz_options_init(ids);
     ids->log = log_library;
     ids->service = s->service;

@@ -22,6 +22,7 @@ void settings_init(settings *s)
         .throughput_max = 256,
         .create_services = true,
         .connections_max = 10000,
+        .max_services = 1000,
         .request_ms = 10000,
         .idle_ms = 60000,
         .write_ms = 10000,
@@ -264,6 +265,7 @@ static void name_what_waits(const settings *old, const settings *new, char messa
     name_if(!same(old->tls_key, new->tls_key), "tls_key", message);
     name_if(old->loops != new->loops, "loops", message);
     name_if(old->connections_max != new->connections_max, "connections", message);
+    name_if(old->max_services != new->max_services, "max_services", message);
     name_if(old->request_ms != new->request_ms, "request_timeout", message);
     name_if(old->idle_ms != new->idle_ms, "idle_timeout", message);
     name_if(old->log_json != new->log_json, "log_format", message);

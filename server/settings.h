@@ -35,6 +35,7 @@ typedef struct settings {
     bool create_services;                    /* unknown ones are created on demand (default) */
     unsigned loops;                          /* 0: one for each core */
     unsigned connections_max;
+    uint32_t max_services; /* that the store may have before clients make up no more; 0: no limit */
     int64_t request_ms, idle_ms, write_ms;
     int log_level; /* 0 error, 1 warning, 2 info, 3 debug */
     bool log_json;

@@ -273,6 +273,15 @@ static bool read_connections(settings *s, const char *value, WHY)
     return true;
 }
 
+static bool read_max_services(settings *s, const char *value, WHY)
+{
+    uint64_t number;
+    if (!read_number(value, 0, 1000000, &number, why))
+        return false;
+    s->max_services = (uint32_t)number;
+    return true;
+}
+
 static bool read_request_timeout(settings *s, const char *value, WHY)
 {
     return read_duration(value, 100, 3600000, &s->request_ms, why);
@@ -334,6 +343,7 @@ static const settings_key keys[] = {
     {"tls_key", true, false, read_tls_key},
     {"loops", true, false, read_loops},
     {"connections", true, false, read_connections},
+    {"max_services", true, false, read_max_services},
     {"request_timeout", true, false, read_request_timeout},
     {"idle_timeout", true, false, read_idle_timeout},
     {"ui", true, false, read_ui},

@@ -1,5 +1,6 @@
 /* The store's thread: the only one that talks to the lease table. */
 #include "server/store.h"
+#include "server/store_work.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -15,15 +16,27 @@
 
 const double store_bucket_s[9] = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5};
 
+/* One piece of work for all who ask for the same. Its job stands in the queue for them. */
+typedef struct shared {
+    store_job job;
+    bool queued;
+    store_job *waiting, *served; /* those who came before it was begun are served by it */
+} shared;
+
 struct store {
     kz_source *source;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     store_job *first, **last;
-    size_t waiting;
+    size_t waiting; /* all who do */
     bool closing;
     store_counts counts;
+    shared shared[SHARED_KINDS];
+    char *service; /* that the health is of */
+    census_walk walk;
+    store_census counted; /* the thread's own, until it is done; then */
+    store_census census;
 };
 
 static int64_t now_ns(void)
@@ -39,9 +52,9 @@ store_job *store_job_new(store_kind kind)
     if (!job)
         return NULL;
     job->kind = kind;
-    if (kind == STORE_ACQUIRE || kind == STORE_NOW)
+    if (kind == STORE_ACQUIRE)
         job->grant = calloc(1, sizeof *job->grant);
-    if (!job->grant && (kind == STORE_ACQUIRE || kind == STORE_NOW)) {
+    if (!job->grant && kind == STORE_ACQUIRE) {
         free(job);
         return NULL;
     }
@@ -57,135 +70,19 @@ void store_job_free(store_job *job)
     free(job);
 }
 
-/* ------------------------------------------------------------------------------------------------------- the work */
-
-static bool collect(void *ctx, const kz_lease_info *info)
-{
-    store_job *job = ctx;
-    if ((job->lease_count & (job->lease_count - 1)) == 0) {
-        size_t room = job->lease_count ? 2 * job->lease_count : 1;
-        kz_lease_info *grown = realloc(job->leases, room * sizeof *grown);
-        if (!grown) {
-            job->status = KZ_NO_MEMORY;
-            return false;
-        }
-        job->leases = grown;
-    }
-    job->leases[job->lease_count++] = *info;
-    return job->lease_count != job->lease_limit;
-}
-
-typedef struct found {
-    kz_lease_info line;
-    bool any;
-} found;
-
-static bool take_one(void *ctx, const kz_lease_info *info)
-{
-    found *f = ctx;
-    f->line = *info;
-    f->any = true;
-    return false;
-}
-
-/* The first lease from there on. */
-static kz_status look(store *s, const char *service, uint32_t id, found *f, kz_error *err)
-{
-    f->any = false;
-    return kz_source_list_from(s->source, &(kz_list_from){service, id}, take_one, f, err);
-}
-
-/* A release that names no service: each that has the node out is tried, and the signature decides. A lease that has
- * ended is not listed, but may have a twin to give back: for that the default is tried first. */
-static kz_status release_somewhere(store *s, store_job *job)
-{
-    job->release.service = "default";
-    kz_status status = kz_source_release(s->source, &job->release, &job->err);
-    char service[KZ_SERVICE_SIZE] = "";
-    uint32_t from_id = 0;
-    while (status == KZ_FORBIDDEN || status == KZ_NOT_FOUND) {
-        kz_error err;
-        found next = {0}, lease = {0};
-        kz_status listed = look(s, service, from_id, &next, &err);
-        if (!listed && next.any)
-            listed = look(s, next.line.service, job->release.id, &lease, &err);
-        if (listed) {
-            job->err = err;
-            return listed;
-        }
-        if (!next.any)
-            return status;
-        strcpy(service, next.line.service);
-        from_id = UINT32_MAX; /* the next service */
-        if (!lease.any || lease.line.id != job->release.id || strcmp(lease.line.service, service) != 0)
-            continue;
-        job->release.service = service;
-        kz_status other = kz_source_release(s->source, &job->release, &err);
-        /* A wrong signature says more than no such lease. */
-        if (other != KZ_NOT_FOUND) {
-            status = other;
-            job->err = err;
-        }
-    }
-    if (status == KZ_OK)
-        strcpy(job->service, job->release.service); /* whose it was */
-    return status;
-}
-
-static kz_status configure(store *s, const service_settings *service, kz_error *err)
-{
-    kz_layout layout;
-    kz_status status = *service->layout ? kz_layout_parse(service->layout, &layout, err) : KZ_OK;
-    if (status)
-        return status;
-    kz_service_settings wanted = {.service = service->name,
-                                  .layout = *service->layout ? &layout : NULL,
-                                  .lease_ms = service->lease_ms,
-                                  .max_throughput = service->max_throughput,
-                                  .high_blocks = service->high_blocks ? 1 : -1};
-    return kz_source_configure(s->source, &wanted, err);
-}
-
 static void refuse(store_job *job, const char *why)
 {
     job->status = job->err.status = KZ_UNAVAILABLE;
     snprintf(job->err.message, sizeof job->err.message, "%s", why);
 }
 
-static void run_job(store *s, store_job *job)
+/* True: it is done. */
+static bool run_job(store *s, store_job *job)
 {
-    if (now_ns() - job->queued_ns > WAIT_MAX_NS) {
-        refuse(job, "the store is too slow: it did not get to this within 10 s");
-        return;
-    }
-    switch (job->kind) {
-    case STORE_ACQUIRE:
-        job->acquire.service = job->service;
-        job->acquire.holder = job->holder;
-        job->status = kz_source_acquire(s->source, &job->acquire, job->grant, &job->err);
-        break;
-    case STORE_RELEASE:
-        job->release.service = job->service;
-        job->release.signature = job->signature;
-        job->status =
-            *job->service ? kz_source_release(s->source, &job->release, &job->err) : release_somewhere(s, job);
-        break;
-    case STORE_NOW:
-        job->status = kz_source_now(s->source, &job->grant->source_ms, &job->grant->generation, &job->err);
-        break;
-    case STORE_LIST: {
-        kz_list_from from = {job->service, job->from_id};
-        kz_status status = kz_source_list_from(s->source, &from, collect, job, &job->err);
-        job->status = job->status ? job->status : status;
-        break;
-    }
-    case STORE_HEALTH:
-        job->status = kz_source_health_get(s->source, &job->health, &job->err);
-        break;
-    case STORE_CONFIGURE:
-        job->status = configure(s, &job->configure, &job->err);
-        break;
-    }
+    if (now_ns() - job->queued_ns <= WAIT_MAX_NS)
+        return store_work(s->source, job);
+    refuse(job, "the store is too slow: it did not get to this within 10 s");
+    return true;
 }
 
 static bool can_be_grouped(const store_job *job)
@@ -284,6 +181,13 @@ void store_counts_get(store *s, store_counts *counts)
 
 /* ----------------------------------------------------------------------------------------------------- the thread */
 
+static void append(store *s, store_job *job)
+{
+    job->next = NULL;
+    *s->last = job;
+    s->last = &job->next;
+}
+
 /* The next job, with those behind it that can go into the same transaction. The lock is held. */
 static store_job *take(store *s)
 {
@@ -297,18 +201,78 @@ static store_job *take(store *s)
     end->next = NULL;
     if (!s->first)
         s->last = &s->first;
-    s->waiting -= taken;
     return first;
 }
 
 /* Whoever asked has gone. A lease that nobody hears of would only keep its node from others. */
 static void refuse_all(store *s)
 {
-    for (store_job *job = s->first, *next; job; job = next) {
+    for (size_t i = 0; i < SHARED_KINDS; i++) {
+        store_job **end = &s->shared[i].waiting;
+        while (*end)
+            end = &(*end)->next;
+        *end = s->shared[i].served;
+    }
+    store_job *lists[SHARED_KINDS + 1] = {s->first};
+    for (size_t i = 0; i < SHARED_KINDS; i++)
+        lists[i + 1] = s->shared[i].waiting;
+    for (size_t i = 0; i <= SHARED_KINDS; i++)
+        for (store_job *job = lists[i], *next; job; job = next) {
+            next = job->next;
+            if (!job->done) /* stands for those in another list */
+                continue;
+            refuse(job, "the server ends");
+            job->done(job);
+        }
+}
+
+/* A chain is done, or its one job wants another turn. The lock is held; the answers leave without it. */
+static void finish(store *s, store_job *chain, int64_t ended_ns)
+{
+    for (store_job *job = chain; job; job = job->next) {
+        count(s, job, ended_ns);
+        s->waiting--;
+    }
+    pthread_mutex_unlock(&s->lock);
+    for (store_job *job = chain, *next; job; job = next) {
         next = job->next;
-        refuse(job, "the server ends");
         job->done(job);
     }
+    pthread_mutex_lock(&s->lock);
+}
+
+/* The lock is held, but not while it works. */
+static void run_shared(store *s, shared *of)
+{
+    if (!of->served) {
+        of->served = of->waiting;
+        of->waiting = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    of->job.status = KZ_OK;
+    bool over = of->job.kind == STORE_CENSUS ? census_step(s->source, s->service, &s->walk, &s->counted)
+                                             : store_work(s->source, &of->job);
+    pthread_mutex_lock(&s->lock);
+    store_job *served = over ? of->served : NULL;
+    if (over && of->job.kind == STORE_CENSUS) {
+        s->census = s->counted;
+        of->job.status = s->counted.status;
+        of->job.err = s->walk.err;
+    }
+    for (store_job *job = served; job; job = job->next) {
+        job->status = of->job.status;
+        job->err = of->job.err;
+        job->health = of->job.health;
+        job->source_ms = of->job.source_ms;
+        job->generation = of->job.generation;
+    }
+    if (over)
+        of->served = NULL;
+    of->queued = !over || of->waiting;
+    if (of->queued)
+        append(s, &of->job);
+    if (over)
+        finish(s, served, now_ns());
 }
 
 static void *work(void *arg)
@@ -321,21 +285,22 @@ static void *work(void *arg)
             continue;
         }
         store_job *chain = take(s);
+        if (!chain->done) {
+            run_shared(s, &s->shared[chain->kind - STORE_SHARED]);
+            continue;
+        }
         pthread_mutex_unlock(&s->lock);
+        bool over = true;
         if (chain->next)
             run_group(s, chain);
         else
-            run_job(s, chain);
+            over = run_job(s, chain);
         int64_t ended_ns = now_ns(); /* of all: none is answered before the group is durable */
         pthread_mutex_lock(&s->lock);
-        for (store_job *job = chain; job; job = job->next)
-            count(s, job, ended_ns);
-        pthread_mutex_unlock(&s->lock);
-        for (store_job *job = chain, *next; job; job = next) {
-            next = job->next;
-            job->done(job);
-        }
-        pthread_mutex_lock(&s->lock);
+        if (over)
+            finish(s, chain, ended_ns);
+        else
+            append(s, chain);
     }
     pthread_mutex_unlock(&s->lock);
     refuse_all(s);
@@ -344,18 +309,31 @@ static void *work(void *arg)
 
 bool store_submit(store *s, store_job *job)
 {
-    job->next = NULL;
     job->queued_ns = now_ns();
     pthread_mutex_lock(&s->lock);
     bool taken = s->waiting < QUEUE_MAX && !s->closing;
-    if (taken) {
-        *s->last = job;
-        s->last = &job->next;
-        s->waiting++;
-        pthread_cond_signal(&s->changed);
+    if (taken && job->kind >= STORE_SHARED) {
+        shared *of = &s->shared[job->kind - STORE_SHARED];
+        job->next = of->waiting;
+        of->waiting = job;
+        if (!of->queued)
+            append(s, &of->job);
+        of->queued = true;
+    } else if (taken) {
+        append(s, job);
     }
+    s->waiting += taken;
+    if (taken)
+        pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
     return taken;
+}
+
+void store_census_get(store *s, store_census *census)
+{
+    pthread_mutex_lock(&s->lock);
+    *census = s->census;
+    pthread_mutex_unlock(&s->lock);
 }
 
 kz_status store_open(store **out, const char *url, const kz_options *options, const service_settings *services,
@@ -369,16 +347,22 @@ kz_status store_open(store **out, const char *url, const kz_options *options, co
     }
     counts_of(&s->counts, "default", true);
     for (size_t i = 0; i < service_count && status == KZ_OK; i++) {
-        status = configure(s, &services[i], err);
+        status = store_configure(s->source, &services[i], err);
         counts_of(&s->counts, services[i].name, true);
     }
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->last = &s->first;
+    s->service = strdup(options->service);
+    for (size_t i = 0; i < SHARED_KINDS; i++)
+        s->shared[i].job.kind = (store_kind)(STORE_SHARED + i);
+    if (status == KZ_OK && !s->service)
+        status = KZ_NO_MEMORY;
     if (status == KZ_OK && pthread_create(&s->thread, NULL, work, s))
         status = KZ_SYSTEM;
     if (status) {
         kz_source_close(s->source);
+        free(s->service);
         free(s);
         return status;
     }
@@ -398,5 +382,7 @@ void store_close(store *s)
     kz_source_close(s->source);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
+    census_free(&s->walk);
+    free(s->service);
     free(s);
 }

@@ -10,11 +10,15 @@ typedef struct store store;
 typedef enum store_kind {
     STORE_ACQUIRE,
     STORE_RELEASE,
-    STORE_NOW,
     STORE_LIST,
+    STORE_CONFIGURE,
+    /* The same for all who ask: those who wait together get one answer. */
+    STORE_NOW,
     STORE_HEALTH,
-    STORE_CONFIGURE
+    STORE_CENSUS, /* the answer is store_census_get's */
 } store_kind;
+#define STORE_SHARED STORE_NOW /* the first of those */
+#define SHARED_KINDS (STORE_CENSUS + 1 - STORE_SHARED)
 
 /* What a client did since its last report, by its own account. */
 typedef struct usage {
@@ -27,8 +31,9 @@ typedef struct store_job {
     store_kind kind;
     /* Empty with STORE_RELEASE: every service is tried, the signature decides. With STORE_LIST: where it begins. */
     char service[KZ_SERVICE_SIZE];
-    uint32_t from_id;   /* STORE_LIST */
-    size_t lease_limit; /* STORE_LIST: lines wanted; 0: all */
+    char from_service[KZ_SERVICE_SIZE + 1]; /* STORE_RELEASE without a service: where it goes on */
+    uint32_t from_id;                       /* STORE_LIST */
+    size_t lease_limit;                     /* STORE_LIST: lines wanted; 0: all */
     char holder[KZ_HOLDER_SIZE];
     kz_acquire acquire;
     kz_release release;
@@ -38,7 +43,9 @@ typedef struct store_job {
     /* the answer */
     kz_status status;
     kz_error err;
-    kz_grant *grant;         /* STORE_ACQUIRE, STORE_NOW (time and generation only); freed with store_job_free */
+    kz_grant *grant;   /* STORE_ACQUIRE; freed with store_job_free */
+    int64_t source_ms; /* STORE_NOW */
+    uint64_t generation;
     kz_source_health health; /* STORE_HEALTH */
     kz_lease_info *leases;   /* STORE_LIST */
     size_t lease_count;
@@ -67,6 +74,26 @@ typedef struct service_counts {
         uint64_t ids, fenced, unfenced, exhausted, clock_back;
     } used; /* of clients, as they told */
 } service_counts;
+
+/* What the last census found, in the order of size. */
+#define CENSUS_MAX 100 /* services with a line of their own; the rest are "other" */
+typedef struct service_census {
+    char service[KZ_SERVICE_SIZE];
+    uint64_t leases;
+    int64_t oldest_ms;          /* when the oldest of them began; INT64_MAX: not known */
+    uint64_t nodes, nodes_free; /* that can be leased, and those that are not out */
+    uint64_t slots_taken;       /* while counting */
+    uint8_t seq_bits;
+} service_census;
+
+typedef struct store_census {
+    kz_status status;
+    size_t count;
+    service_census services[CENSUS_MAX + 1];
+    char own_service[KZ_SERVICE_SIZE]; /* that the server mints for, */
+    kz_source_health health;           /* and its health */
+} store_census;
+void store_census_get(store *s, store_census *census);
 
 #define COUNTED_MAX 100 /* services with a line of their own: those that came first */
 _Static_assert(COUNTED_MAX > SERVICES_MAX, "the default and all of the file");

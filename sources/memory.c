@@ -4,11 +4,9 @@
  * table of the child's own. That table knows nothing of the parent's, so IDs of the two can be equal: memory: is for
  * one process. */
 #include "core/error.h"
-#include "core/find_block.h"
-#include "core/memory_rows.h"
 #include "host/page.h"
 #include "sources/all.h"
-#include "sources/table_source.h"
+#include "sources/memory_page.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -38,8 +36,11 @@ static table *shared; /* lives as long as the process, since what it granted doe
 static kz_status guard_status;
 static kz_error guard_error;
 
+static const char boot[] = "this process";
+
 typedef struct memory {
     kz__table_source base;
+    bool joined; /* it has found a table, or made it */
     /* Of the transaction, with the lock held: */
     kz__table_time time;
     kz__memory_rows *rows; /* of its service */
@@ -89,23 +90,50 @@ static kz_status prepare_service(memory *m, kz_error *err)
     return m->rows ? KZ_OK : kz__fail(err, KZ_NO_MEMORY, "no memory for a service");
 }
 
+/* The table of this process, made by the first who opens it. The lock is held. */
+static kz_status make_table(const kz__table_source *base, kz_error *err)
+{
+    int64_t step_ms;
+    table *new = calloc(1, sizeof *new);
+    if (!new)
+        return kz__fail(err, KZ_NO_MEMORY, "no memory for a lease table");
+    int64_t now_ms = kz__table_time_read(&new->time, &base->clock, boot, &step_ms);
+    if (base->params.quarantine)
+        kz__place_lost(&new->place, KZ__WHY_EMPTY, -1, now_ms, &new->generation);
+    shared = new;
+    guarded->ours = true;
+    return KZ_OK;
+}
+
+/* Locks the table. A child that uses its parent's source finds none. */
+static kz_status enter(memory *m, kz_error *err)
+{
+    kz_status status = KZ_OK;
+    pthread_mutex_lock(&guarded->lock);
+    if (!guarded->ours)
+        status = m->joined
+                     ? kz__fail(err, KZ_FORKED, "memory: is the parent process's table: open a source of your own")
+                     : make_table(&m->base, err);
+    if (status)
+        pthread_mutex_unlock(&guarded->lock);
+    m->joined = true;
+    return status;
+}
+
 static kz_status begin(kz__table_source *base, const kz__table_ask *ask, kz__transaction *t, kz_error *err)
 {
     memory *m = (memory *)base;
-    pthread_mutex_lock(&guarded->lock);
-    if (!guarded->ours) {
-        pthread_mutex_unlock(&guarded->lock);
-        return kz__fail(err, KZ_FORKED, "memory: is the parent process's table: open a source of your own");
-    }
+    kz_status status = enter(m, err);
+    if (status)
+        return status;
     m->time = shared->time;
     t->high_ms = shared->time.high_ms;
-    t->now_ms = kz__table_time_read(&m->time, &base->clock, "this process", &t->step_ms);
+    t->now_ms = kz__table_time_read(&m->time, &base->clock, boot, &t->step_ms);
     t->generation = shared->generation;
     t->place = shared->place;
     m->rows = NULL;
     m->fresh = false;
     const service *s = ask->service ? find_service(ask->service) : NULL;
-    kz_status status = KZ_OK;
     t->found = s != NULL;
     if (s) {
         t->service = s->facts;
@@ -154,6 +182,34 @@ static void rollback(kz__table_source *base, kz_status why)
     pthread_mutex_unlock(&guarded->lock);
 }
 
+static bool is_idle(const service *s, const kz__service *like, int64_t before_ms)
+{
+    const kz__row *row;
+    if (!kz__service_is_like(&s->facts, like))
+        return false;
+    if (kz__aside_at(s->facts.asides, 0, KZ__ALL_SLOTS, KZ__WHY_RESERVED, before_ms))
+        return false;
+    for (size_t at = 0; (row = kz__memory_rows_each(s->rows, &at));)
+        if (row->end_ms >= before_ms)
+            return false;
+    return true;
+}
+
+static kz_status forget(kz__table_source *base, const kz__service *like, int64_t before_ms, size_t *left, kz_error *err)
+{
+    (void)base;
+    (void)err;
+    size_t kept = 0;
+    for (size_t i = 0; i < shared->count; i++) {
+        if (is_idle(&shared->services[i], like, before_ms))
+            kz__memory_rows_free(shared->services[i].rows);
+        else
+            shared->services[kept++] = shared->services[i];
+    }
+    *left = shared->count = kept;
+    return KZ_OK;
+}
+
 static kz_status page(kz__table_source *base, const kz__transaction *t, const kz_list_from *from, kz_lease_info *lines,
                       size_t room, size_t *count, kz_error *err)
 {
@@ -161,59 +217,24 @@ static kz_status page(kz__table_source *base, const kz__transaction *t, const kz
     (void)err;
     for (size_t i = service_from(from->service); i < shared->count && *count < room; i++) {
         const service *s = &shared->services[i];
-        kz__rows rows = kz__memory_rows_use(s->rows);
-        uint32_t id = strcmp(s->facts.name, from->service) == 0 ? from->id : 0;
-        for (const kz__row *row; *count < room && (row = kz__memory_rows_from(s->rows, id)); id = row->node + 1) {
-            kz__row twin;
-            if (!kz__row_is_listed(&s->facts, row, t->now_ms))
-                continue;
-            bool found = rows.out_at(rows.ctx, row->lo + kz__service_half(&s->facts), &twin, NULL) == KZ_OK;
-            kz__row_line(&s->facts, row, found ? &twin : NULL, t->now_ms, &lines[(*count)++]);
-        }
+        kz__memory_page(&s->facts, s->rows, from, t->now_ms, lines, room, count);
     }
     return KZ_OK;
 }
 
 static kz_status health(kz__table_source *base, const kz__transaction *t, kz_source_health *health, kz_error *err)
 {
-    (void)err;
-    memory *m = (memory *)base;
     strcpy(health->note, "the table is in this process's memory: it ends with the process");
-    if (!t->found)
-        return KZ_OK;
-    const kz__row *row;
-    for (size_t at = 0; (row = kz__memory_rows_each(m->rows, &at));) {
-        health->leases_out += kz__row_is_listed(&t->service, row, t->now_ms);
-        if (row->end_ms <= t->now_ms)
-            health->nodes_free += kz__table_blocks_in(&t->service, (kz__range){row->lo, row->hi});
-    }
-    kz__rows rows = kz__memory_rows_use(m->rows);
-    for (kz__range range = {0, 0}; rows.free_after(rows.ctx, range.hi, &range, NULL) == KZ_OK;)
-        health->nodes_free += kz__table_blocks_in(&t->service, range);
-    return KZ_OK;
+    return kz__table_source_count(base, t, health, err);
 }
 
-static const kz__table_store store = {
-    .begin = begin, .rows = rows, .commit = commit, .rollback = rollback, .page = page, .health = health};
-
-/* The table of this process, made by the first who asks. */
-static kz_status join_table(const kz__table_source *base, kz_error *err)
-{
-    kz_status status = KZ_OK;
-    pthread_mutex_lock(&guarded->lock);
-    table *new = guarded->ours ? NULL : calloc(1, sizeof *new);
-    if (new) {
-        int64_t step_ms, now_ms = kz__table_time_read(&new->time, &base->clock, "this process", &step_ms);
-        if (base->params.quarantine)
-            kz__place_lost(&new->place, KZ__WHY_EMPTY, -1, now_ms, &new->generation);
-        shared = new;
-        guarded->ours = true;
-    } else if (!guarded->ours) {
-        status = kz__fail(err, KZ_NO_MEMORY, "no memory for a lease table");
-    }
-    pthread_mutex_unlock(&guarded->lock);
-    return status;
-}
+static const kz__table_store store = {.begin = begin,
+                                      .rows = rows,
+                                      .commit = commit,
+                                      .rollback = rollback,
+                                      .forget = forget,
+                                      .page = page,
+                                      .health = health};
 
 static kz_status memory_open(void **out, const char *text, const kz_source_options *options, kz_source_facts *facts,
                              kz_error *err)
@@ -222,35 +243,9 @@ static kz_status memory_open(void **out, const char *text, const kz_source_optio
     pthread_once(&once, make_guard);
     if (guard_status)
         return kz__fail(err, guard_status, "%s", guard_error.message);
-    kz__url url;
-    kz_status status = kz__url_parse(text, &url, err);
-    if (status)
-        return status;
-    if (*url.body)
-        return kz__fail(err, KZ_INVALID, "source memory: takes nothing behind the colon, not \"%s\"", url.body);
-    memory *m = calloc(1, sizeof *m);
-    if (!m)
-        return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
-    kz_layout layout;
-    status = kz__table_source_init(&m->base, &store, "memory:", &url, options, NULL, err);
-    if (status == KZ_OK)
-        status = join_table(&m->base, err);
-    if (status == KZ_OK)
-        status = kz__table_source_look(&m->base, &layout, err);
-    if (status) {
-        free(m);
-        return status;
-    }
-    *facts = (kz_source_facts){.layout = layout, .flags = KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED};
-    *out = m;
-    return KZ_OK;
-}
-
-static void memory_close(void *ctx, bool forked)
-{
-    (void)forked;
-    free(ctx);
+    return kz__table_source_open(out, sizeof(memory), &store, "memory:", text, options,
+                                 KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED, facts, err);
 }
 
 const kz_source_ops kz__source_memory = {KZ__TABLE_SOURCE_CALLS, .scheme = "memory", .open = memory_open,
-                                         .close = memory_close};
+                                         .close = kz__table_source_close};

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define PAGE "256"
-#define LINE 8 /* texts of a line in a listing */
+#define LINE 9 /* texts of a line in a listing */
 
 static kz_status command(kz__redis_link *link, int count, const char *const *texts, redisReply **reply, kz_error *err)
 {
@@ -38,83 +38,62 @@ static bool read_line(const redisReply *reply, size_t at, kz_lease_info *info)
     return true;
 }
 
-/* A page of one service from number `at` on, which moves on. *more is false after the last. */
-static kz_status list_page(kz__redis *source, const char *service, uint32_t *at, kz_lease_visit visit, void *ctx,
-                           bool *more, bool *enough, kz_error *err)
+/* Where a listing goes on. Behind a service stands its name and a byte that none has. */
+typedef struct place {
+    char service[KZ_SERVICE_SIZE + 1];
+    uint32_t id;
+} place;
+
+/* A page from `at` on, which moves on; to "" after the last. */
+static kz_status list_page(kz__redis *source, place *at, kz_lease_visit visit, void *ctx, bool *enough, kz_error *err)
 {
     kz__redis_call call;
     redisReply *reply = NULL;
-    kz__redis_call_table(&call, KZ__REDIS_LIST, source->prefix, service);
-    kz__redis_add_number(&call, *at);
+    kz__redis_call_table(&call, KZ__REDIS_LIST, source->prefix, source->params.service);
+    kz__redis_add(&call, at->service);
+    kz__redis_add_number(&call, at->id);
     kz__redis_add_number(&call, KZ__LIST_PAGE);
     kz_status status = kz__redis_run(source->link, &call, &reply, err);
     if (status)
         return status;
-    int64_t next = 0;
+    int64_t id = 0;
     const char *onward = kz__redis_text(reply, 1);
-    if (!kz__redis_said(reply, "OK") || !onward || (reply->elements - 2) % LINE ||
-        (*onward && !kz__redis_number(reply, 1, *at + INT64_C(1), UINT32_MAX, &next)))
+    /* Only onward, or it would go on for ever. */
+    if (!kz__redis_said(reply, "OK") || !onward || strlen(onward) > KZ_SERVICE_SIZE || (reply->elements - 3) % LINE ||
+        !kz__redis_number(reply, 2, 0, UINT32_MAX, &id) ||
+        (*onward && strcmp(onward, at->service) <= 0 && (strcmp(onward, at->service) < 0 || id <= at->id)))
         status = kz__redis_unexpected(source->link, "a listing", reply, err);
-    for (size_t line = 2; !status && !*enough && line < reply->elements; line += LINE) {
+    for (size_t line = 3; !status && !*enough && line < reply->elements; line += LINE) {
         kz_lease_info info = {0};
-        snprintf(info.service, sizeof info.service, "%s", service);
-        if (!read_line(reply, line, &info))
+        const char *service = kz__redis_text(reply, line);
+        if (!service || kz__service_name_check(service, NULL) || !read_line(reply, line + 1, &info)) {
             status = kz__redis_unexpected(source->link, "a listing", reply, err);
-        else
+        } else {
+            strcpy(info.service, service);
             *enough = !visit(ctx, &info);
+        }
     }
     if (!status) {
-        *more = next > 0;
-        *at = (uint32_t)next;
+        strcpy(at->service, onward);
+        at->id = (uint32_t)id;
     }
     freeReplyObject(reply);
     return status;
-}
-
-static kz_status list_service(kz__redis *source, const char *service, uint32_t from, kz_lease_visit visit, void *ctx,
-                              bool *enough, kz_error *err)
-{
-    bool more = true;
-    kz_status status = KZ_OK;
-    while (!status && more && !*enough)
-        status = list_page(source, service, &from, visit, ctx, &more, enough, err);
-    return status;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const redisReply *const *x = a, *const *y = b;
-    return strcmp((*x)->str, (*y)->str);
 }
 
 kz_status kz__redis_list(void *self, const kz_list_from *from, kz_lease_visit visit, void *ctx, kz_error *err)
 {
     kz__redis *source = self;
-    char key[KZ__REDIS_KEY_SIZE];
     const char *own;
-    redisReply *reply = NULL;
-    kz_status status = kz__redis_ready(source, NULL, &own, err);
-    if (status)
-        return status;
-    kz__redis_key(key, source->prefix, "default", "lease:services");
-    status = command(source->link, 2, (const char *[]){"SMEMBERS", key}, &reply, err);
-    if (status)
-        return status;
-    if (reply->type != REDIS_REPLY_ARRAY)
-        status = kz__redis_unexpected(source->link, "SMEMBERS", reply, err);
-    for (size_t i = 0; !status && i < reply->elements; i++)
-        if (!kz__redis_text(reply, i) || kz__service_name_check(reply->element[i]->str, NULL))
-            status = kz__redis_unexpected(source->link, "SMEMBERS", reply, err);
-    if (!status && reply->elements)
-        qsort(reply->element, reply->elements, sizeof(redisReply *), by_name);
+    place at = {.id = from ? from->id : 0};
     bool enough = false;
-    for (size_t i = 0; !status && !enough && i < reply->elements; i++) {
-        const char *service = reply->element[i]->str;
-        int order = from ? strcmp(service, from->service) : 1;
-        if (order >= 0)
-            status = list_service(source, service, order ? 0 : from->id, visit, ctx, &enough, err);
-    }
-    freeReplyObject(reply);
+    kz_status status = kz__redis_ready(source, NULL, &own, err);
+    if (from)
+        snprintf(at.service, sizeof at.service, "%s", from->service);
+    do {
+        if (!status)
+            status = list_page(source, &at, visit, ctx, &enough, err);
+    } while (!status && !enough && *at.service);
     return status;
 }
 

@@ -139,6 +139,9 @@ static kz_status understand(kz__redis_link *link, const char *service, const red
                         "flushed, or an older copy was restored. Stop all its users, wait until their leases have "
                         "ended, start again; ?amnesia=quarantine waits by itself",
                         name, service, first, second);
+    if (kz__redis_said(reply, "NOSERVICE"))
+        return kz__fail(err, KZ_NOT_FOUND, "%s: there is no service %s, and create=no says not to make one", name,
+                        service);
     if (kz__redis_said(reply, "HEADLESS"))
         return kz__fail(err, KZ_STORE,
                         "%s: service %s has leases but no settings, so keys were lost: set maxmemory-policy noeviction "

@@ -100,6 +100,9 @@ kz_status kz__redis_ready(kz__redis *source, const char *asked, const char **ser
     status = kz__redis_check_cluster(source->link, source->prefix, err);
     if (!status)
         status = kz__redis_settings_read(source, source->params.service, source->params.layout_given, &settings, err);
+    if (!status && !settings.exists && !source->params.create)
+        status = kz__fail(err, KZ_NOT_FOUND, "%s: there is no service %s, and create=no says not to make one",
+                          kz__redis_link_name(source->link), source->params.service);
     if (status)
         return status;
     source->ready = true;
@@ -109,11 +112,12 @@ kz_status kz__redis_ready(kz__redis *source, const char *asked, const char **ser
 
 void kz__redis_add_opening(kz__redis_call *call, const kz__redis *source, const kz__redis_seen *seen)
 {
-    static const char *const flags[2][2] = {{"", "g"}, {"q", "qg"}};
+    static const char *const flags[2][2][2] = {{{"f", "fg"}, {"fq", "fqg"}}, {{"", "g"}, {"q", "qg"}}};
+    const kz__table_params *p = &source->params;
     kz__redis_add_layout(call, &source->params.layout);
     kz__redis_add_number(call, source->params.lease_ms);
     kz__redis_add_number(call, KZ__MAX_THROUGHPUT_DEFAULT);
-    kz__redis_add(call, flags[source->params.quarantine][source->params.layout_given]);
+    kz__redis_add(call, flags[p->create][p->quarantine][p->layout_given]);
     kz__redis_add_number(call, seen->generation);
     kz__redis_add(call, seen->born);
 }

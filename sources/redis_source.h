@@ -8,6 +8,8 @@
 /* A server whose clock is further behind the highest time it answered grants nothing. */
 #define KZ__REDIS_BEHIND_MS 1000
 
+#define KZ__REDIS_LIST_SERVICES 256 /* services that one script of a listing looks at */
+
 /* A lease that another provider wrote there counts as out for so much longer: its holders go by their own clocks. */
 #define KZ__REDIS_FOREIGN_MS 30000
 

@@ -141,6 +141,43 @@ static kz_status write_service(kz__sqlite_source *s, const kz__service *is, kz_e
     return kz__sqlite_run(&s->file, q, "cannot be written", err);
 }
 
+static kz_status forget_idle(kz__sqlite_source *s, kz__sqlite_name name, const kz__service *like, int64_t before_ms,
+                             kz_error *err)
+{
+    sqlite3_stmt *q;
+    kz_status status = kz__sqlite_use(&s->file, name, &q, err);
+    if (status)
+        return status;
+    const int64_t values[] = {like->epoch_ms, like->reserved_bits, like->time_bits,      like->node_bits,
+                              like->seq_bits, like->high_blocks,   like->max_throughput, like->lease_ms};
+    sqlite3_bind_int64(q, 1, before_ms);
+    sqlite3_bind_text(q, 2, like->name, -1, SQLITE_TRANSIENT);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        sqlite3_bind_int64(q, (int)i + 3, values[i]);
+    return kz__sqlite_run(&s->file, q, "cannot be written", err);
+}
+
+/* Its rows last: they tell whether a service is idle. */
+static kz_status forget(kz__table_source *base, const kz__service *like, int64_t before_ms, size_t *left, kz_error *err)
+{
+    kz__sqlite_source *s = (kz__sqlite_source *)base;
+    sqlite3_stmt *q;
+    kz_status status = forget_idle(s, KZ__SQL_IDLE_FREE, like, before_ms, err);
+    if (status == KZ_OK)
+        status = forget_idle(s, KZ__SQL_IDLE_SERVICE, like, before_ms, err);
+    if (status == KZ_OK && sqlite3_changes(s->file.db))
+        status = run(s, KZ__SQL_IDLE_OUT, "cannot be written", err);
+    if (status == KZ_OK)
+        status = kz__sqlite_use(&s->file, KZ__SQL_SERVICE_COUNT, &q, err);
+    if (status == KZ_OK)
+        status = kz__sqlite_step(&s->file, q, "cannot be read", err);
+    if (status)
+        return status;
+    *left = (size_t)sqlite3_column_int64(q, 0);
+    sqlite3_reset(q);
+    return KZ_OK;
+}
+
 /* Within a group a transaction is a part of one, which can be undone by itself. */
 static void end(kz__sqlite_source *s, kz_status status)
 {
@@ -234,6 +271,7 @@ static const kz__table_store store = {.begin = begin,
                                       .rows = rows,
                                       .commit = commit,
                                       .rollback = rollback,
+                                      .forget = forget,
                                       .page = kz__sqlite_page,
                                       .health = kz__sqlite_health,
                                       .group_begin = group_begin,

@@ -38,6 +38,7 @@ static const char schema[] =
     " secret TEXT NOT NULL, holder TEXT NOT NULL, CHECK(lo<hi), PRIMARY KEY(service, lo)) WITHOUT ROWID;"
     "CREATE INDEX out_end ON out(service, end_ms, lo);"
     "CREATE INDEX out_node ON out(service, node) WHERE twin=0;"
+    "CREATE INDEX out_any_node ON out(node) WHERE twin=0;"
     "CREATE INDEX out_request ON out(service, request, lo) WHERE twin=0;"
     "PRAGMA application_id=" TEXT_OF(APPLICATION_ID) ";"
                                                      "PRAGMA user_version=" TEXT_OF(SCHEMA_VERSION) ";";

@@ -7,6 +7,14 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+/* Services with these settings that nobody has used since ?1. One that was used has a row at least until it is used
+ * again, which ends when its last window did. */
+#define KZ__SQLITE_IDLE                                                                                                \
+    "SELECT id FROM service WHERE granted=1 AND name<>'default' AND name<>?2 AND epoch_ms=?3 AND reserved_bits=?4"     \
+    " AND time_bits=?5 AND node_bits=?6 AND seq_bits=?7 AND high_blocks=?8 AND max_throughput=?9 AND lease_ms=?10"     \
+    " AND aside NOT LIKE 'r %' AND aside NOT LIKE '%'||char(10)||'r %'"                                                \
+    " AND (SELECT max(end_ms) FROM out WHERE service=service.id)<?1"
+
 /* Every statement that is used more than once, by name. */
 #define KZ__SQLITE_STATEMENTS(X)                                                                                       \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                                        \
@@ -26,6 +34,10 @@
                      "epoch_ms=?3, reserved_bits=?4, time_bits=?5,"                                                    \
                      " node_bits=?6, seq_bits=?7, high_blocks=?8, max_throughput=?9, lease_ms=?10, granted=?11,"       \
                      " cursor=?12, refused_ms=?13, settled_ms=?14, part=?15, aside=?16")                               \
+    X(SERVICE_COUNT, "SELECT count(*) FROM service")                                                                   \
+    X(IDLE_FREE, "DELETE FROM free WHERE service IN (" KZ__SQLITE_IDLE ")")                                            \
+    X(IDLE_SERVICE, "DELETE FROM service WHERE id IN (" KZ__SQLITE_IDLE ")")                                           \
+    X(IDLE_OUT, "DELETE FROM out WHERE service NOT IN (SELECT id FROM service)")                                       \
     X(FREE_AFTER, "SELECT lo, hi FROM free WHERE service=?1 AND hi>?2 ORDER BY hi LIMIT 1")                            \
     X(FREE_ENDING, "SELECT lo, hi FROM free WHERE service=?1 AND hi=?2")                                               \
     X(FREE_ADD, "INSERT INTO free(service, lo, hi) VALUES(?1,?2,?3)")                                                  \
@@ -49,6 +61,9 @@
             " AND t.released=0 AND t.end_ms>?1"                                                                        \
             " WHERE s.name>=?2 AND o.node>=CASE WHEN s.name=?2 THEN ?3 ELSE 0 END AND o.twin=0 AND o.released=0"       \
             " AND o.end_ms>?1 ORDER BY s.name, o.node LIMIT ?4")                                                       \
+    X(LIST_NODE, "SELECT s.name, o.holder, o.node, o.node_bits, o.seq_bits, o.start_ms, o.end_ms, o.end_ms, o.end_ms"  \
+                 " FROM out o JOIN service s ON s.id=o.service WHERE o.node=?3 AND o.twin=0 AND o.released=0"          \
+                 " AND o.end_ms>?1 AND s.name>=?2 ORDER BY s.name LIMIT ?4")                                           \
     X(SYNCHRONOUS, "PRAGMA synchronous")
 
 typedef enum kz__sqlite_name {

@@ -15,7 +15,7 @@ kz_status kz__sqlite_page(kz__table_source *base, const kz__transaction *t, cons
 {
     kz__sqlite *file = &((kz__sqlite_source *)base)->file;
     sqlite3_stmt *q;
-    kz_status status = kz__sqlite_use(file, KZ__SQL_LIST, &q, err);
+    kz_status status = kz__sqlite_use(file, from->only_id ? KZ__SQL_LIST_NODE : KZ__SQL_LIST, &q, err);
     if (status)
         return status;
     sqlite3_bind_int64(q, 1, t->now_ms);

@@ -7,8 +7,8 @@
 
 static kz_status check_params(const kz__url *url, const char *const *more, kz_error *err)
 {
-    const char *known[KZ__URL_PARAMS_MAX + 1] = {"lease", "service", "amnesia"};
-    size_t count = 3;
+    const char *known[KZ__URL_PARAMS_MAX + 1] = {"lease", "service", "amnesia", "create"};
+    size_t count = 4;
     while (more && *more && count < KZ__URL_PARAMS_MAX)
         known[count++] = *more++;
     return kz__url_only(url, known, err);
@@ -30,6 +30,10 @@ kz_status kz__table_params_read(const kz__url *url, const kz_source_options *opt
         return kz__fail(err, KZ_INVALID, "source %s: amnesia=%s is not known, only amnesia=quarantine", url->scheme,
                         amnesia);
     p.quarantine = amnesia != NULL;
+    const char *create = kz__url_param(url, "create");
+    if (create && strcmp(create, "no") != 0)
+        return kz__fail(err, KZ_INVALID, "source %s: create=%s is not known, only create=no", url->scheme, create);
+    p.create = !create;
     const char *opener = options->service && *options->service ? options->service : "default";
     const char *service = kz__url_param(url, "service");
     if (!service)

@@ -10,11 +10,12 @@ typedef struct kz__table_params {
     char opener[KZ_SERVICE_SIZE];  /* the option, else "default": a generator's requests name it, and mean `service` */
     int64_t lease_ms;              /* from ?lease=, for a service that does not exist yet */
     bool quarantine;               /* ?amnesia=quarantine: a store found empty grants nothing for a while */
+    bool create;                   /* false with ?create=no: what is not there is an error, and not made */
     kz_layout layout;              /* for a service that does not exist yet */
     bool layout_given;             /* then an existing service must agree */
 } kz__table_params;
 
-/* Reads lease, service and amnesia; any other parameter must be in `more` (NULL-terminated). */
+/* Reads lease, service, amnesia and create; any other parameter must be in `more` (NULL-terminated). */
 kz_status kz__table_params_read(const kz__url *url, const kz_source_options *options, const char *const *more,
                                 kz__table_params *params, kz_error *err);
 

@@ -2,10 +2,12 @@
 #include "sources/table_source.h"
 #include "core/error.h"
 #include "core/release.h"
+#include "host/clock.h"
 #include "host/random.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Both end long before; a store that is broken must not keep us for ever. */
@@ -29,6 +31,38 @@ kz_status kz__table_source_init(kz__table_source *s, const kz__table_store *stor
     kz_status status = kz__table_params_read(url, options, more, &s->params, err);
     s->seq_bits = s->params.layout.seq_bits;
     return status;
+}
+
+kz_status kz__table_source_open(void **out, size_t size, const kz__table_store *store, const char *name,
+                                const char *text, const kz_source_options *options, uint32_t flags,
+                                kz_source_facts *facts, kz_error *err)
+{
+    kz__url url;
+    kz_layout layout;
+    kz_status status = kz__url_parse(text, &url, err);
+    if (status)
+        return status;
+    if (*url.body)
+        return kz__fail(err, KZ_INVALID, "source %s: takes nothing behind the colon, not \"%s\"", url.scheme, url.body);
+    kz__table_source *s = calloc(1, size);
+    if (!s)
+        return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
+    status = kz__table_source_init(s, store, name, &url, options, NULL, err);
+    if (status == KZ_OK)
+        status = kz__table_source_look(s, &layout, err);
+    if (status) {
+        free(s);
+        return status;
+    }
+    *facts = (kz_source_facts){.layout = layout, .flags = flags};
+    *out = s;
+    return KZ_OK;
+}
+
+void kz__table_source_close(void *ctx, bool forked)
+{
+    (void)forked;
+    free(ctx);
 }
 
 /* ---- the flow of a change ---- */
@@ -179,6 +213,9 @@ static kz_status change(kz__table_source *s, const kz__table_ask *ask, work_fn w
 /* A service that was not there gets the opener's settings. */
 static kz_status make_service(kz__table_source *s, kz__transaction *t, const char *name, kz_error *err)
 {
+    if (!s->params.create)
+        return kz__fail(err, KZ_NOT_FOUND, "%s: there is no service %s, and create=no says not to make one", s->name,
+                        name);
     kz_status status = kz__service_init(&t->service, name, &s->params.layout, s->params.lease_ms, err);
     if (status)
         return status;
@@ -188,12 +225,38 @@ static kz_status make_service(kz__table_source *s, kz__transaction *t, const cha
     return status ? status : settle(s, t, err);
 }
 
+/* A service nobody used for so long makes room for others. Its highest time is the table's, so one that is made again
+ * repeats nothing; nor can it get another layout, as long as the default stays. */
+#define IDLE_MS INT64_C(86400000)
+#define FULL_MS 1000 /* between two searches for such services */
+
+/* Names that clients make up must not fill the table. */
+static kz_status make_room(kz__table_source *s, const kz__transaction *t, kz_error *err)
+{
+    kz__service like;
+    size_t left = SIZE_MAX;
+    int64_t boot_ms = s->clock.boot_ns(s->clock.ctx) / KZ__NS_PER_MS;
+    if (!s->options.max_services || !s->store->forget)
+        return KZ_OK;
+    kz_status status = kz__service_init(&like, s->params.service, &s->params.layout, s->params.lease_ms, err);
+    if (status == KZ_OK && (!s->full_ms || boot_ms - s->full_ms >= FULL_MS))
+        status = s->store->forget(s, &like, t->now_ms - IDLE_MS, &left, err);
+    if (status || left < s->options.max_services)
+        return status;
+    s->full_ms = boot_ms;
+    return kz__fail(err, KZ_NO_FREE_NODE,
+                    "there are %" PRIu32
+                    " services already, and no more are made: use one of them, or raise max_services",
+                    s->options.max_services);
+}
+
 static kz_status acquire_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
 {
     const kz__table_ask *ask = what;
     const kz_acquire *request = ask->acquire;
-    kz_status status =
-        t->found ? kz__table_layout_check(&s->params, &t->service, err) : make_service(s, t, ask->service, err);
+    kz_status status = t->found ? kz__table_layout_check(&s->params, &t->service, err) : make_room(s, t, err);
+    if (status == KZ_OK && !t->found)
+        status = make_service(s, t, ask->service, err);
     if (status)
         return status;
     kz__table_request asked = {.request = request->request_id,
@@ -369,8 +432,8 @@ kz_status kz__table_source_list(void *ctx, const kz_list_from *from, kz_lease_vi
 {
     kz__table_source *s = ctx;
     kz_lease_info lines[KZ__LIST_PAGE];
-    char service[KZ_SERVICE_SIZE];
-    kz_list_from at = from ? *from : (kz_list_from){"", 0};
+    char service[KZ_SERVICE_SIZE + 1];
+    kz_list_from at = from ? *from : (kz_list_from){.service = ""};
     for (size_t count = KZ__LIST_PAGE; count == KZ__LIST_PAGE;) {
         kz__transaction t = {0};
         kz_status status = s->store->begin(s, &(kz__table_ask){0}, &t, err);
@@ -386,8 +449,39 @@ kz_status kz__table_source_list(void *ctx, const kz_list_from *from, kz_lease_vi
                 return KZ_OK;
         if (count) {
             strcpy(service, lines[count - 1].service);
-            at = (kz_list_from){service, lines[count - 1].id + 1};
+            if (at.only_id) /* behind the name, and before any other */
+                strcat(service, "\x01");
+            else
+                at.id = lines[count - 1].id + 1;
+            at.service = service;
         }
+    }
+    return KZ_OK;
+}
+
+/* Free ranges and rows cover the slots without a gap. */
+kz_status kz__table_source_count(kz__table_source *s, const kz__transaction *t, kz_source_health *health, kz_error *err)
+{
+    if (!t->found)
+        return KZ_OK;
+    kz__rows rows = s->store->rows(s);
+    for (uint64_t slot = 0, half = kz__service_half(&t->service); slot < half;) {
+        kz__range range = {half, half};
+        kz_status status = rows.free_after(rows.ctx, slot, &range, err);
+        if (status && status != KZ_NOT_FOUND)
+            return status;
+        kz__row row;
+        bool is_free = status == KZ_OK && range.lo <= slot;
+        if (!is_free && (status = rows.out_at(rows.ctx, slot, &row, err)))
+            return status == KZ_NOT_FOUND ? kz__fail(err, KZ_STORE, "%s: a slot is neither free nor out", s->name)
+                                          : status;
+        if (!is_free)
+            range = (kz__range){row.lo, row.hi};
+        if (is_free || row.end_ms <= t->now_ms)
+            health->nodes_free += kz__table_blocks_in(&t->service, range);
+        else
+            health->leases_out += kz__row_is_listed(&t->service, &row, t->now_ms);
+        slot = range.hi;
     }
     return KZ_OK;
 }
@@ -409,7 +503,7 @@ kz_status kz__table_source_health(void *ctx, const char *asked, kz_source_health
         found.layout = s->params.layout;
         found.nodes_free = UINT64_C(1) << (s->params.layout.node_bits - 1);
     }
-    status = s->store->health(s, &t, &found, err);
+    status = s->store->health ? s->store->health(s, &t, &found, err) : kz__table_source_count(s, &t, &found, err);
     s->store->rollback(s, status);
     if (status == KZ_OK)
         *health = found;

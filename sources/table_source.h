@@ -53,11 +53,15 @@ typedef struct kz__table_store {
     kz_status (*commit)(kz__table_source *s, kz__transaction *t, kz_error *err);
     /* `why` is what failed, KZ_OK after a look. */
     void (*rollback)(kz__table_source *s, kz_status why);
+    /* Forgets services with the settings of `like`, but not the default nor one of its name, all of whose rows ended
+     * before `before_ms`; *left is how many services there are then. NULL: there is no limit to them. */
+    kz_status (*forget)(kz__table_source *s, const kz__service *like, int64_t before_ms, size_t *left, kz_error *err);
     /* In a look. The leases that are out, in the order of service and id, from there on: `room` of them, or as many as
      * there are. */
     kz_status (*page)(kz__table_source *s, const kz__transaction *t, const kz_list_from *from, kz_lease_info *lines,
                       size_t room, size_t *count, kz_error *err);
-    /* In a look. Fills durable and note; for a service that was found leases_out and nodes_free too. */
+    /* In a look. Fills durable and note; for a service that was found leases_out and nodes_free too. NULL: nothing is
+     * promised, and kz__table_source_count counts. */
     kz_status (*health)(kz__table_source *s, const kz__transaction *t, kz_source_health *health, kz_error *err);
     /* Acquires and releases between these become durable together. group_commit ends the group whatever it gives;
      * KZ_AGAIN: somebody was faster. NULL: the store has no groups. */
@@ -74,6 +78,7 @@ struct kz__table_source {
     bool grouped;               /* between group_begin and group_commit */
     int64_t step_ms;            /* a step of the wall clock, to be logged when nothing is locked any more */
     char news[KZ_MESSAGE_SIZE]; /* and what a change of place led to */
+    int64_t full_ms;            /* by the boot clock: when there was no room for another service; 0: never */
     kz_grant grant;
     uint8_t seq_bits; /* of the smallest blocks seen so far */
     size_t secret_count;
@@ -87,6 +92,12 @@ kz_status kz__table_source_init(kz__table_source *s, const kz__table_store *stor
 /* Looks at the table for the first time, so that what is wrong with it is said at the start: the layout of the service,
  * or the one it would get. */
 kz_status kz__table_source_look(kz__table_source *s, kz_layout *layout, kz_error *err);
+
+/* All of an open for a table that is found without an address: what is behind the colon must be empty. */
+kz_status kz__table_source_open(void **out, size_t size, const kz__table_store *store, const char *name,
+                                const char *url, const kz_source_options *options, uint32_t flags,
+                                kz_source_facts *facts, kz_error *err);
+void kz__table_source_close(void *ctx, bool forked); /* frees it */
 
 kz_status kz__table_source_acquire(void *ctx, const kz_acquire *request, kz_grant *grant, kz_error *err);
 kz_status kz__table_source_release(void *ctx, const kz_release *release, kz_error *err);
@@ -103,6 +114,10 @@ kz_status kz__table_source_group_commit(void *ctx, kz_error *err);
     .now = kz__table_source_now, .list = kz__table_source_list, .health = kz__table_source_health,                     \
     .group_begin = kz__table_source_group_begin, .group_commit = kz__table_source_group_commit,                        \
     .configure = kz__table_source_configure
+
+/* Counts what is held and what could be granted now, row by row. Nothing for a service that was not found. */
+kz_status kz__table_source_count(kz__table_source *s, const kz__transaction *t, kz_source_health *health,
+                                 kz_error *err);
 
 /* A line of a listing. `twin` is the row at the lease's first slot in the fallback half, or NULL. */
 bool kz__row_is_listed(const kz__service *service, const kz__row *row, int64_t now_ms);

@@ -548,7 +548,7 @@ static void list_from(table *t, void *source, const char *service, uint32_t id, 
 {
     p->count = 0;
     p->enough = enough;
-    if (t->kind->ops->list(source, &(kz_list_from){service, id}, turn, p, &t->err))
+    if (t->kind->ops->list(source, &(kz_list_from){.service = service, .id = id}, turn, p, &t->err))
         fail_msg("%s", t->err.message);
 }
 
@@ -818,6 +818,8 @@ static void one_story_gets_the_same_answers(void **state)
     size_t count = 0;
     uint64_t random = 42;
     kz_acquire last = {.throughput_per_ms = 1};
+    /* The story before has left the clock behind the time of a table that lives on. */
+    contract_clock_step(3600000, 0);
     for (int i = 0; i < 2; i++) {
         kind_now = compared[i];
         t[i] = table_of("41-6-8@2026-01-01");

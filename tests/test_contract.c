@@ -9,6 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+extern const kz_source_ops own_table_ops; /* examples/own_table.c */
+
+static bool set_up_own(char url[256], const char **why)
+{
+    (void)why;
+    strcpy(url, "own:");
+    return true;
+}
+
 static bool set_up_memory(char url[256], const char **why)
 {
     (void)why;
@@ -16,7 +25,7 @@ static bool set_up_memory(char url[256], const char **why)
     return true;
 }
 
-static void tear_down_memory(const char *url)
+static void tear_down_nothing(const char *url)
 {
     (void)url;
 }
@@ -71,7 +80,8 @@ static void tear_down_redis(const char *url)
 int main(void)
 {
     static const contract_kind kinds[] = {
-        {"memory", &kz__source_memory, set_up_memory, tear_down_memory, true},
+        {"memory", &kz__source_memory, set_up_memory, tear_down_nothing, true},
+        {"own", &own_table_ops, set_up_own, tear_down_nothing, true},
         {"sqlite", &kz__source_sqlite, set_up_sqlite, tear_down_sqlite, true},
 #ifdef KZ_HAVE_REDIS
         {"redis", &kz__source_redis, set_up_redis, tear_down_redis, false},

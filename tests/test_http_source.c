@@ -873,8 +873,8 @@ static void a_listing_begins_where_it_is_told(void **state)
     listing l = {.enough = 8};
     table t;
     table_open(&t, r->port, "");
-    assert_ok(kz__source_http.list(t.source, &(kz_list_from){"pay", 17}, note_line, &l, &t.err));
-    assert_ok(kz__source_http.list(t.source, &(kz_list_from){"pay", 0}, note_line, &l, &t.err));
+    assert_ok(kz__source_http.list(t.source, &(kz_list_from){.service = "pay", .id = 17}, note_line, &l, &t.err));
+    assert_ok(kz__source_http.list(t.source, &(kz_list_from){.service = "pay"}, note_line, &l, &t.err));
     table_close(&t);
     responder_stop(r);
     assert_int_equal(r->seen, 2);

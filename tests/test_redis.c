@@ -256,7 +256,8 @@ static long reads_of_a_page(redis_table *table, uint32_t id)
     char stats[8192];
     size_t count = 0;
     redis_server_command(&server, "CONFIG RESETSTAT", NULL, 0);
-    assert_ok(table->ops->list(table->source, &(kz_list_from){"default", id}, count_to_ten, &count, &table->err));
+    assert_ok(table->ops->list(table->source, &(kz_list_from){.service = "default", .id = id}, count_to_ten, &count,
+                               &table->err));
     assert_int_equal(count, 10);
     redis_server_command(&server, "INFO commandstats", stats, sizeof stats);
     const char *at = strstr(stats, "cmdstat_hmget:calls=");
@@ -406,6 +407,91 @@ static void rectangles_of_8_processes_at_once_never_overlap(void **state)
     table_close(&maker);
 }
 
+static bool any_line(void *ctx, const kz_lease_info *info)
+{
+    (void)info;
+    ++*(size_t *)ctx;
+    return true;
+}
+
+static bool only_line(void *ctx, const kz_lease_info *info)
+{
+    assert_string_equal(info->service, "zebra");
+    ++*(size_t *)ctx;
+    return true;
+}
+
+static void a_listing_goes_past_any_number_of_services(void **state)
+{
+    (void)state;
+    redis_table table;
+    size_t lines = 0;
+    redis_server_command(
+        &server, "EVAL \"for i = 1, 70000 do redis.call('ZADD', 'lease:services', 0, 's' .. i) end\" 0", NULL, 0);
+    assert_ok(table_try(&table, server.url, "zebra", NULL, 5000));
+    assert_ok(table_acquire(&table, 1));
+    assert_ok(table.ops->list(table.source, NULL, only_line, &lines, &table.err));
+    assert_int_equal(lines, 1);
+    assert_ok(
+        table.ops->list(table.source, &(kz_list_from){.service = "zebra", .id = 1}, only_line, &lines, &table.err));
+    assert_int_equal(lines, 1);
+    table_close(&table);
+}
+
+static void create_no_makes_no_service(void **state)
+{
+    (void)state;
+    redis_table table, maker;
+    char url[256], out[64];
+    snprintf(url, sizeof url, "%s?create=no", server.url);
+    assert_status(table_try(&table, url, "default", NULL, 5000), KZ_NOT_FOUND);
+    assert_contains(table.err.message, "create=no");
+    table_open(&maker, &server, "");
+    assert_ok(table_acquire(&maker, 1));
+    assert_ok(table_try(&table, url, "default", NULL, 5000));
+    assert_ok(table_acquire(&table, 1));
+    kz_acquire other = table_request(&table, 1);
+    other.service = "other";
+    assert_status(table.ops->acquire(table.source, &other, &table.grant, &table.err), KZ_NOT_FOUND);
+    assert_status(
+        table.ops->configure(table.source, &(kz_service_settings){.service = "other", .lease_ms = 1000}, &table.err),
+        KZ_NOT_FOUND);
+    redis_server_command(&server, "KEYS other:*", out, sizeof out);
+    assert_string_equal(out, "\n");
+    table_close(&maker);
+    table_close(&table);
+}
+
+/* The commands that docs/redis.md names are all that a user needs. */
+static void a_user_with_these_rights_can_do_everything(void **state)
+{
+    (void)state;
+    redis_table table;
+    char url[256], out[64];
+    size_t lines = 0;
+    kz_source_health health;
+    redis_server_command(
+        &server,
+        "ACL SETUSER minter on '>pw' resetkeys '~lease:*' '~*:lease:*' resetchannels -@all +eval "
+        "+evalsha +info +role +select +time +get +mget +set +del +rename +exists +hget +hgetall +hmget "
+        "+hset +hdel +zadd +zcount +zrangebylex +zrangebyscore +zrem +zremrangebyscore +zscan +zscore",
+        out, sizeof out);
+    assert_string_equal(out, "OK\n");
+    snprintf(url, sizeof url, "redis://minter:pw@127.0.0.1:%d/0?lease=100ms", server.port);
+    assert_ok(table_try(&table, url, "orders", NULL, 5000));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(table_acquire(&table, 300));
+        assert_ok(table_release(&table, &table.grant.leases[0], table_now(&table)));
+        sleep_until(&table, table.grant.leases[0].expired_ms);
+    }
+    assert_ok(table_acquire(&table, 1));
+    assert_ok(table.ops->list(table.source, NULL, any_line, &lines, &table.err));
+    assert_int_equal(lines, 1);
+    assert_ok(table.ops->health(table.source, "orders", &health, &table.err));
+    assert_contains(health.note, "cannot be seen");
+    table_close(&table);
+}
+
 int main(void)
 {
     if (redis_server_missing()) {
@@ -423,6 +509,9 @@ int main(void)
         cmocka_unit_test_setup(database_numbers_and_prefixes_are_tables_of_their_own, flush),
         cmocka_unit_test_setup(two_services_have_two_layouts_and_a_changed_epoch_is_refused, flush),
         cmocka_unit_test_setup(a_page_costs_the_same_in_a_table_of_any_size, flush),
+        cmocka_unit_test_setup(a_listing_goes_past_any_number_of_services, flush),
+        cmocka_unit_test_setup(create_no_makes_no_service, flush),
+        cmocka_unit_test_setup(a_user_with_these_rights_can_do_everything, flush),
         cmocka_unit_test_setup(rectangles_of_8_processes_at_once_never_overlap, flush),
     };
     return cmocka_run_group_tests(tests, start, stop);

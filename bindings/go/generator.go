@@ -27,7 +27,8 @@ const napMax = 100 * time.Millisecond
 
 // Generator mints IDs. Make one with Open; any number of goroutines may use it.
 type Generator struct {
-	page    *page // before everything else: what claim reads
+	page    *page // nil: every ID is asked for in C
+	free    func()
 	timeout time.Duration
 	url     string
 
@@ -83,7 +84,7 @@ func (g *Generator) open(s *settings) error {
 		g.freeLog()
 		return goError(status, &cerr)
 	}
-	g.page = share(g.gen)
+	g.page, g.free = share(g.gen)
 	return nil
 }
 
@@ -290,7 +291,6 @@ func (g *Generator) Layout() (Layout, error) {
 // Close gives back what the generator holds and ends it. Calls under way end first; later ones give ErrClosed. It may
 // take as long as an exchange with the source. A second Close does nothing.
 func (g *Generator) Close() error {
-	runtime.SetFinalizer(g, nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.gen != nil {
@@ -301,9 +301,13 @@ func (g *Generator) Close() error {
 	return nil
 }
 
-// abandon is for generators that were forgotten: it must not wait for a network, so it does not hold up the finalizers.
+// abandon runs when nobody can use the generator any more; only then may its page go. Giving back what a forgotten one
+// holds waits for a network, which must not hold up other finalizers.
 func (g *Generator) abandon() {
-	go g.Close()
+	go func() {
+		g.Close()
+		g.free()
+	}()
 }
 
 func (g *Generator) freeLog() {

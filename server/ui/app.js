@@ -35,7 +35,7 @@ function make(tag, text, className) {
   return node;
 }
 
-// ------------------------------------------------------------------------------------------------------------ asking
+// ---- asking
 
 async function ask(path) {
   const headers = {Accept: 'application/json'};
@@ -122,12 +122,17 @@ function takeLeases(items) {
     lease.twinEnd = item.fallbackExpired ?? 0;
     lease.held = true;
   }
-  for (const lease of leases.values()) {
-    if (lease.held && !there.has(lease.key)) {  // given back, or forgotten after its end
-      lease.held = false;
-      lease.end = Math.min(lease.end, time);
-      lease.twinEnd = Math.min(lease.twinEnd, time);
+  // What goes before its end was given back. What is over keeps its twin until the holder has a newer lease: then it
+  // gives the old one back.
+  const newest = new Map();
+  for (const l of leases.values()) if (there.has(l.key)) newest.set(l.holder, Math.max(newest.get(l.holder) || 0, l.created));
+  for (const l of leases.values()) {
+    if (there.has(l.key)) continue;
+    if (l.held && time < l.end || newest.get(l.holder) > l.created) {
+      l.end = Math.min(l.end, time);
+      l.twinEnd = Math.min(l.twinEnd, time);
     }
+    l.held = false;
   }
   for (const [key, lease] of leases) {
     if (leases.size <= SEEN_MAX) break;
@@ -175,7 +180,7 @@ function schedule() {
   if (timer) tick(), animate();
 }
 
-// ------------------------------------------------------------------------------------------------------------- token
+// ---- token
 
 function wantToken() {
   if (token) $('wrong').textContent = 'The server does not know this token.';
@@ -199,7 +204,7 @@ $('forget').addEventListener('click', () => {
   location.reload();
 });
 
-// ------------------------------------------------------------------------------------------------------------- facts
+// ---- facts
 
 const silent = () => (answeredAt === null ? Infinity : performance.now() - answeredAt);
 const away = () => trouble && silent() > 2500;          // the server does not answer
@@ -267,7 +272,7 @@ function sparkline(canvas, values) {
   c.stroke();
 }
 
-// ------------------------------------------------------------------------------------------------------------- strip
+// ---- strip
 
 // The worst that is known comes first: [class, what, why].
 function judge(runway, free, nodes) {
@@ -298,7 +303,7 @@ function strip(mine, shape) {
   const lasts = new Map();  // how long each holder can go on alone
   for (const l of out) lasts.set(l.holder, Math.max(lasts.get(l.holder) || 0, l.end, l.twinEnd));
   for (const l of mine) if (lasts.has(l.holder)) lasts.set(l.holder, Math.max(lasts.get(l.holder), l.twinEnd));
-  const carrying = mine.filter((l) => l.held && l.twinEnd > time);
+  const carrying = mine.filter((l) => l.twinEnd > time && !l.reserved);
   for (const l of carrying) if (!lasts.has(l.holder)) lasts.set(l.holder, l.twinEnd);
   const runway = lasts.size ? Math.min(...lasts.values()) - time : 0;
   const nodes = figure('kazahana_nodes', {service}) ?? shape.nodes;
@@ -337,7 +342,7 @@ function strip(mine, shape) {
   sparkline($('rates'), points.rate);
 }
 
-// ------------------------------------------------------------------------------------------------------------- table
+// ---- table
 
 const COLUMNS = [
   ['node', 'Node', (l) => l.node],
@@ -402,17 +407,17 @@ function row(l) {
   return tr;
 }
 
-// --------------------------------------------------------------------------------------------------------- plane, tip
+// ---- plane, tip
 
 const alone = new Map();  // holders in an outage, and when their last lease ended
 
 function draw() {
   const mine = ours(), time = now(), shape = shapeOf(mine);
   alone.clear();
-  for (const l of mine) if (trouble && l.held && !l.reserved) alone.set(l.holder, Math.max(alone.get(l.holder) || 0, l.end));
+  for (const l of mine) if (trouble && !l.reserved && l.twinEnd > time) alone.set(l.holder, Math.max(alone.get(l.holder) || 0, l.end));
   plane.draw({leases: mine, now: time, leaseMs, span: Number($('span').value), half: shape.half, seqBits: shape.seqBits,
     known: away() ? now() - silent() : null, pinned, chosen, cross,
-    carries: (l) => (l.held && alone.get(l.holder) <= time && l.twinEnd > time ? alone.get(l.holder) : null)});
+    carries: (l) => (alone.get(l.holder) <= time && l.twinEnd > time ? alone.get(l.holder) : null)});
   return [mine, shape];
 }
 
@@ -527,7 +532,7 @@ stage.addEventListener('keydown', (event) => {
   event.preventDefault();
 });
 
-// ------------------------------------------------------------------------------------------------------- paste, fleet
+// ---- paste, fleet
 
 // Never more than this page knows: what the table has forgotten cannot be told.
 function verdict(p) {
@@ -590,7 +595,7 @@ function fleet() {
   $('fleet').replaceChildren(result);
 }
 
-// ------------------------------------------------------------------------------------------------------------- begin
+// ---- begin
 
 for (const id of ['paste', 'shape']) $(id).addEventListener('input', () => { where(); draw(); });
 $('paste').addEventListener('keydown', (event) => {

@@ -6,6 +6,7 @@ const LIGHT = ['#0067a5', '#007a55', '#a83279', '#2f8fd0', '#4338a8', '#7d1f4e',
   '#6aa9dc', '#4dae8d', '#cf7fb4', '#8f86d8', '#b86a8f', '#67b5ac', '#5b6b80'];
 const DARK = ['#4ba3d9', '#2fbf93', '#e08fbd', '#8ccbf2', '#9d94ee', '#d9698f', '#6fd0c1',
   '#2f7fb8', '#1f8f6c', '#b0588c', '#6f63cc', '#f2b8d3', '#b5e6de', '#a9b8cb'];
+const FONT = '11px system-ui, sans-serif', BOLD = `600 ${FONT}`;
 const AXIS = 24, TOP = 22, GAP = 30, ROW_MAX = 36;
 const STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800].map((s) => s * 1000);
 
@@ -152,9 +153,10 @@ export class Plane {
     this.thin = false;
     for (const l of seen) this.lease(l, view, width);
     if (this.thin) {
-      ctx.globalAlpha = 0.55;
+      ctx.globalAlpha = 0.6;
       ctx.fillStyle = this.colors.plot;
       ctx.fillRect(this.x(now), this.ground - lower, width, lower);
+      ctx.fillRect(0, TOP, width, upper);
       ctx.globalAlpha = 1;
     }
     if (view.pinned) this.stairs(seen, view.pinned);
@@ -191,7 +193,7 @@ export class Plane {
       ctx.fillStyle = colors.past;
       ctx.fillRect(left, y, now - left, h);
       ctx.fillStyle = colors.dim;
-      ctx.font = '600 11px system-ui, sans-serif';
+      ctx.font = BOLD;
       ctx.textAlign = 'right';
       ctx.textBaseline = 'bottom';
       ctx.fillText(word, width, y - 4);
@@ -205,7 +207,7 @@ export class Plane {
     const step = STEPS.find((s) => s * this.scale >= 84) || STEPS[STEPS.length - 1];
     ctx.textAlign = 'center';
     ctx.textBaseline = 'top';
-    ctx.font = '11px system-ui, sans-serif';
+    ctx.font = FONT;
     ctx.lineWidth = 1;
     for (let t = Math.ceil(this.t0 / step) * step; this.x(t) < width; t += step) {
       const x = Math.round(this.x(t)) + 0.5;
@@ -227,7 +229,7 @@ export class Plane {
   numbers(view, right) {
     const {ctx, colors, left} = this, one = 2 ** view.seqBits;
     ctx.textBaseline = 'middle';
-    ctx.font = '11px system-ui, sans-serif';
+    ctx.font = FONT;
     for (const [ground, shrink, add] of [[this.ground, 1, 0], [this.upperGround, this.shrink, view.half / one]]) {
       let last = Infinity;
       for (const s of this.segments) {
@@ -290,7 +292,7 @@ export class Plane {
       return;
     }
     ctx.fillStyle = this.color(l.holder);
-    if (h < 3) {  // thousands: the time that is left is made paler for all of them at once
+    if (h < 3) {  // thousands: what is left, and all twins, are made paler at once
       ctx.fillRect(x, y, w, h);
       this.thin = true;
       return;
@@ -408,7 +410,7 @@ export class Plane {
     ctx.fillStyle = colors.ink;
     ctx.fillRect(x - 1, TOP - 4, 2, height - TOP - AXIS + 4);
     const text = `now ${clock(now)}`;
-    ctx.font = '600 11px system-ui, sans-serif';
+    ctx.font = BOLD;
     const w = ctx.measureText(text).width + 14;
     ctx.beginPath();
     ctx.roundRect(x - w / 2, 0, w, 18, 9);

@@ -1,10 +1,11 @@
 -- For the scripts that may make a service. ARGV begins with: service; epoch, time, node, seq, lease, max for a new one; flags; what was seen before.
 local name, wanted = ARGV[1], {epoch = num(ARGV[2], 'epoch'), time = num(ARGV[3], 'time'), node = num(ARGV[4], 'node'),
                                seq = num(ARGV[5], 'seq')}
-local quarantine, given = string.find(ARGV[8], 'q'), string.find(ARGV[8], 'g')
+local quarantine, given, fixed = string.find(ARGV[8], 'q'), string.find(ARGV[8], 'g'), string.find(ARGV[8], 'f')
 
 -- A new service: its settings and its free space, also if nothing is granted, so that a quarantine ends.
 local function create()
+  if fixed then return nil, {'NOSERVICE'} end
   if redis.call('EXISTS', FREE, LEASES, TWINS) > 0 then return nil, {'HEADLESS'} end
   local s = {name = name, epoch = wanted.epoch, time = wanted.time, node = wanted.node, seq = wanted.seq,
              lease = num(ARGV[6], 'lease'), max = num(ARGV[7], 'max'), high_blocks = 0, granted = 0, cursor = 0,
@@ -19,7 +20,7 @@ local function create()
         int(s.seq), 'lease', int(s.lease), 'max', int(s.max), 'high_blocks', '0', 'embargo', int(s.embargo), 'born',
         s.born, 'high', int(now), 'cursor', '0', 'granted', '0', 'last', '-1')
   make_space(s)
-  write('SADD', KEYS[2], name)
+  write('ZADD', KEYS[2], 0, name)
   commit()
   writes = {}
   return s

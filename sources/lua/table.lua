@@ -10,7 +10,7 @@
 --   <base>lease:nodes               sorted set of the leases' numbers, for listings
 --   <base>lease:foreign             sorted set of the numbers that another provider was seen to hold, by end
 --   <base>lease:request:HEX         the nodes that a request got; ends with the leases
---   <prefix>lease:services          set of all services' names
+--   <prefix>lease:services          sorted set of all services' names, by name
 --   <prefix>lease:generation        grows with every write to any of them: a server answers for all services at once
 --
 -- where <base> is the prefix, and for a service other than "default" its name and a colon.

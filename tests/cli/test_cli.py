@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -882,6 +883,63 @@ class LeaseTable(LeaseCase):
         self.assertTrue(shown.startswith(b"\033[?1049h"))
         self.assertTrue(shown.endswith(b"\033[?1049l"))
         self.assertEqual(shown.count(b"\033[H"), shown.count(b"no leases"))
+
+    def on_terminal(self, *args, enough, rows=24, columns=80, **env):
+        """What a terminal of this size gets, until `enough` says so of it; without colours."""
+        parent, child = pty.openpty()
+        self.addCleanup(os.close, parent)
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.env.update({"TERM": "xterm", "LC_ALL": "C.UTF-8", **env})
+        process = self.start("leases", *args, stdout=child)
+        os.close(child)
+        shown = b""
+        try:
+            while not enough(shown.decode(errors="ignore")):
+                shown += os.read(parent, 4096)
+            process.send_signal(signal.SIGINT)
+            while piece := os.read(parent, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        return re.sub("\033\\[[0-9]*m", "", shown.decode()).replace("\r", "")
+
+    def test_on_a_terminal_leases_are_bars_that_fit(self):
+        self.holding("--service", "a"), self.holding("--service", "b")
+        for columns in (80, 60, 200):
+            lines = self.on_terminal(columns=columns, enough=lambda _: False).splitlines()
+            self.assertLessEqual(max(map(len, lines)), columns)
+            self.assertRegex(lines[0], r"^NODE +HOLDER +LEFT +now +\d\d:\d\d:\d\d$")
+            self.assertEqual((lines[1], lines[3], len(lines)), ("service a", "service b", 5))
+            for line in (lines[2], lines[4]):
+                # Just taken: hardly anything used, one lease of time left, three more in the twin, up to the last column.
+                bar = re.fullmatch(r" +0  \S+ \d+ +(?:[5-9]m\d\ds|10m00s)  ( *)(█*)│(▒+)(░+) ?", line)
+                self.assertTrue(bar, line)
+                fifth = len(line) - line.index("│") - 1
+                self.assertAlmostEqual(len(bar[3]) / fifth, 0.25, delta=0.15)
+        lines = self.on_terminal(enough=lambda _: False, LC_ALL="C").splitlines()
+        self.assertRegex(lines[2], r"  +#*[|]=+[.]+ ?$")
+
+    def test_on_a_terminal_a_long_holder_is_cut_and_the_rest_fits(self):
+        server = self.redis()
+        url = f"redis://127.0.0.1:{server.port}/0"
+        self.holding("--from", url)
+        lease, = self.held("--from", url)
+        for holder in ('{"host":"' + "\u00e9" * 90 + '","pid":"7"}', "x" * 200, ""):
+            server.ask("HSET", f"lease:{lease['id']}", "holder", holder)
+            lines = self.on_terminal("--from", url, enough=lambda _: False).splitlines()
+            self.assertEqual((len(lines), max(map(len, lines)) <= 80), (2, True), lines)
+            self.assertIn("│", lines[1])
+
+    def test_watching_draws_no_more_than_the_screen_holds(self):
+        for _ in range(12):
+            self.holding()
+        text = self.on_terminal("--watch", rows=10, enough=lambda text: text.count("\033[H") > 2)
+        for frame in text.split("\033[H")[1:-1]:
+            lines = frame.replace("\033[K", "").replace("\033[J", "").splitlines()
+            self.assertLess(len(lines), 10)
+            self.assertLess(max(map(len, lines)), 80)
+            more = re.fullmatch(r"and (\d+) more", lines[-1])
+            self.assertEqual(int(more[1]) + sum("│" in line for line in lines), 12)
 
     def test_watching_survives_a_store_that_goes_away(self):
         server = self.redis()

@@ -5,8 +5,11 @@
 """
 
 import contextlib
+import json
 import os
+import re
 import select
+import subprocess
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -56,6 +59,95 @@ class Turns(real.ServerCase):
         for answer in refused:
             self.assertIn("--throughput", self.assert_problem(answer, 503)["detail"])
             self.assertEqual(answer.headers["retry-after"], "1")
+
+
+class Services(real.ServerCase):
+    """Names that clients make up."""
+
+    def make(self, server, count):
+        """So many services with a lease each, of node 0."""
+        def some(worker):
+            with contextlib.closing(server.connect()) as connection:
+                for i in range(worker, count, 8):
+                    connection.request("POST", "/lease", body=json.dumps({"serviceId": "s%04d" % i}))
+                    answer = real.Answer(connection.getresponse())
+                    self.assertEqual((answer.status, answer.json()["leases"][0]["id"]), (200, 0), answer.body)
+
+        real.in_parallel(8, some)
+
+    def out(self, server):
+        lines = server.ask("GET", "/leases?limit=1000").json()["leases"]
+        return ["%s:%d" % (line["service"], line["id"]) for line in lines]
+
+    def metrics(self, server, name):
+        text = server.ask("GET", "/metrics").body.decode()
+        return {service: float(value) for service, value in re.findall(r'^%s\{service="(.*)"\} (.*)$' % name, text, re.M)}
+
+    def test_there_are_no_more_than_allowed(self):
+        server = self.serve("--max-services", "3")
+        self.make(server, 2)
+        refused = server.ask("POST", "/lease", {"serviceId": "one-more"})
+        self.assertIn("max_services", self.assert_problem(refused, 503)["detail"])
+        self.assertEqual(refused.headers["retry-after"], "1")
+        for service in ("default", "s0000", "s0001"):
+            self.assertEqual(server.ask("POST", "/lease", {"serviceId": service}).status, 200)
+        self.assert_problem(server.ask("POST", "/lease", {"serviceId": "another"}), 503)
+
+    def test_a_release_that_names_no_service_holds_nobody_up(self):
+        server = self.serve("--max-services", "500")
+        self.make(server, 400)
+        now_ms = server.ask("GET", "/time").json()["serverTime"]
+        body = json.dumps({"signature": "0" * 64, "timestamp": now_ms})
+        wrong = []
+        for _ in range(40):
+            connection = server.connect()
+            self.cleanups.append(connection.close)
+            connection.request("DELETE", "/lease/0", body=body)
+            wrong.append(connection)
+        # Each of them tries 400 services; a lease does not wait until they have.
+        self.assertEqual(server.ask("POST", "/lease", {}).status, 200)
+        answered = select.select([c.sock for c in wrong], [], [], 0)[0]
+        self.assertLess(len(answered), len(wrong))
+        for connection in wrong:
+            self.assert_problem(real.Answer(connection.getresponse()), 403)
+        # The right signature is still found, wherever it is.
+        lease = server.ask("POST", "/lease", {"serviceId": "s0399"}).json()["leases"][0]
+        body = {"signature": real.sign(lease["secret"], lease["id"], now_ms), "timestamp": now_ms}
+        self.assertEqual(server.ask("DELETE", "/lease/%d" % lease["id"], body).status, 204)
+        self.assertNotIn("s0399:%d" % lease["id"], self.out(server))
+
+    def test_metrics_name_the_largest_services_and_add_up_the_rest(self):
+        server = self.serve()
+        self.assertEqual(self.metrics(server, "kazahana_nodes_free"), {"default": 8191})
+        self.make(server, 150)
+        for _ in range(3):
+            server.ask("POST", "/lease", {"serviceId": "s0149", "throughputPerMs": 512})
+        active = self.metrics(server, "kazahana_leases_active")
+        self.assertEqual(len(active), 101)
+        self.assertEqual((active["s0149"], active["default"], sum(active.values())), (7, 1, 1 + 150 + 6))
+        self.assertEqual(active["other"], 51)
+        nodes, free = self.metrics(server, "kazahana_nodes"), self.metrics(server, "kazahana_nodes_free")
+        self.assertEqual((nodes["s0149"], free["s0149"]), (8192, 8185))
+        self.assertEqual((nodes["other"], free["other"]), (51 * 8192, 51 * 8191))
+        text = server.ask("GET", "/metrics").body.decode()
+        version = subprocess.run([real.PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+        self.assertIn('\nkazahana_build_info{version="%s"} 1\n' % version, text)
+        self.assertEqual(re.findall(r"\d\.\d{12,}", text), [])  # 0.601, not 0.60099999999999998
+
+    def test_many_who_look_get_one_answer(self):
+        server = self.serve()
+        self.make(server, 100)
+
+        def look(path):
+            def many(_):
+                with contextlib.closing(server.connect()) as connection:
+                    for _ in range(10):
+                        connection.request("GET", path)
+                        self.assertEqual(real.Answer(connection.getresponse()).status, 200)
+            return many
+
+        for path in ("/metrics", "/health", "/time"):
+            real.in_parallel(20, look(path))
 
 
 if __name__ == "__main__":
