@@ -81,6 +81,7 @@ typedef struct kz__sqlite {
     char *path;
     int timeout_ms;
     int64_t lost_ms; /* for a file that is made: when it was found missing, under quarantine; 0: it is simply new */
+    bool must_exist;
     ino_t first_ino; /* of the file that was opened first; 0: none was */
     dev_t first_dev;
     kz__sqlite_identity *identity; /* of what is open; NULL: closed */
