@@ -159,6 +159,10 @@ typedef struct kz_layout kz_layout;
  *
  *     static:7                      node 7, for ever; nobody else may use that number
  *     static:7?state=/path/file     the same, and a restart after the clock was set back cannot repeat an ID
+ *                                   Both take a lock on this host, for the number in its layout and service: a second
+ *                                   process goes on, but says so (log, kz_stats.contended); ?lock=refuse makes it
+ *                                   KZ_IN_USE, ?lock=no takes none. Containers with networks of their own do not see
+ *                                   each other's. The variable KAZAHANA_LOCK says it for all
  *     env:WORKER_ID                 the node from an environment variable; also with ?default=0 and &state=
  *     standalone:                   no coordinator: unfenced fallback IDs, which promise nothing (section 10)
  *
@@ -356,6 +360,7 @@ typedef struct kz_stats {
     kz_id last;                 /* the last ID that may have been given; 0 before the first */
     int64_t window_end_unix_ms; /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
     bool unfenced;              /* IDs minted now promise nothing: fallback = any without a lease, or TSID dev mode */
+    bool contended;             /* another process on this host had the same fixed node when this one was opened */
 } kz_stats;
 
 /* Call it before kz_stats_get. */
@@ -692,6 +697,7 @@ enum {
     KZ_SOURCE_WALL_CLOCK = 1, /* IDs take their time from the wall clock, not from source_ms */
     KZ_SOURCE_SAME_HOST = 2,  /* its clock is this machine's: no drift is allowed for */
     KZ_SOURCE_FIXED = 4,      /* grants one fixed place: a forked child cannot have one of its own */
+    KZ_SOURCE_CONTENDED = 16, /* another process on this host has the same fixed place */
     KZ_SOURCE_UNFENCED = 8    /* what it grants, others may have too: its IDs promise nothing, and are counted so */
 };
 
