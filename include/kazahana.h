@@ -562,7 +562,8 @@ typedef struct kz_uuid {
 typedef struct kz_monouuid kz_monouuid;
 
 /* UUIDs of version 7 that carry the node and the nanosecond and can be recognised (magic 0xE355). `last`: the last one
- * ever given by this node, or NULL. KZ_INVALID: node 0 or above 16777215, or `last` is not of this kind or node. */
+ * ever given by this node; NULL or all zeros: none. KZ_INVALID: node 0 or above 16777215, or `last` is not of this kind
+ * or node. */
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_new(kz_monouuid **gen, uint32_t node, const kz_uuid *last, kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next(kz_monouuid *gen, kz_uuid *uuid);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next_at(kz_monouuid *gen, int64_t now_ns, kz_uuid *uuid);
@@ -574,6 +575,8 @@ KZ_API bool kz_monouuid_valid(const kz_uuid *uuid);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_parse(const kz_uuid *uuid, uint32_t *node, int64_t *unix_ns, kz_error *err);
 /* The smallest UUID of this kind at an instant, whatever its node: for range scans. KZ_INVALID: before 1970. */
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min(int64_t unix_ns, kz_uuid *uuid, kz_error *err);
+/* The same of one node; 0 is below all of them. KZ_INVALID too: a node above 16777215. */
+KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min_of(uint32_t node, int64_t unix_ns, kz_uuid *uuid, kz_error *err);
 /* Any UUID as 36 characters in lower case, and back (either case). KZ_INVALID: not a UUID, and why. */
 KZ_API void kz_uuid_text(const kz_uuid *uuid, char text[KZ_AT_LEAST(KZ_UUID_TEXT_SIZE)]);
 KZ_API KZ_MUST_CHECK kz_status kz_uuid_from_text(const char *text, kz_uuid *uuid, kz_error *err);
