@@ -20,7 +20,7 @@ install_packages = @scripts/install-packages
 endif
 
 .PHONY: help build run check test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
-	format install clean go posts scale-demo
+	format install node bench-languages clean go posts scale-demo
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -55,6 +55,10 @@ go: ## The Go module bindings/go: the C core beside it, built
 	$(install_packages) build go
 	@bindings/go/run-tests --build
 
+node: ## The npm package bindings/node, ready for `npm install PATH`
+	$(install_packages) build node
+	@bindings/node/run-tests --build
+
 posts: ## The example backend, build/examples/posts/posts
 	$(install_packages) build posts
 	@scripts/configure build -Dposts=enabled
@@ -85,6 +89,9 @@ bench: ## The speed goals with the measured ratios beside them
 
 bench-peers: build ## The same work done by others, in one table
 	@bench/peers/run --json build/peers.json
+
+bench-languages: build ## The bindings beside what their languages have, CPU time for an ID
+	@bench/languages/run $(BENCH_ARGS)
 
 bench-report: build ## docs/bench.svg and docs/bench.md from a real run
 	@bench/report

@@ -228,6 +228,11 @@ KZ_API void kz_close(kz_generator *gen);
  * limit_ms is the timeout then. Statuses as kz_next, and KZ_AGAIN with a timeout of 0. */
 KZ_API KZ_MUST_CHECK kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err);
 
+/* As many of `count` IDs as there are without sleeping, for bindings and event loops: `got` says how many, which are in
+ * `ids` and the caller's whatever the status is. KZ_OK if those are all; else why there are no more, as kz_mint with a
+ * timeout of 0 says it. */
+KZ_API KZ_MUST_CHECK kz_status kz_try_batch(kz_generator *gen, kz_id *ids, size_t count, size_t *got, kz_error *err);
+
 /* May IDs be minted without a lease? Every such ID shows it in its top node bit. */
 typedef enum kz_fallback {
     KZ_FALLBACK_NEVER = 0,

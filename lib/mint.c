@@ -544,23 +544,36 @@ static kz_status take_slowly(kz_generator *gen, size_t want, patience *p, kz_id 
     return status;
 }
 
-kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err)
+/* Fills `ids` until it fails or is full; `done` says how far. */
+static inline kz_status mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, size_t *done,
+                             kz_error *err)
 {
     patience p = {.timeout_ms = timeout_ms, .started_ns = -1};
-    for (size_t done = 0; done < count;) {
+    for (*done = 0; *done < count;) {
         kz_id first = 0;
-        size_t got = take_quickly(gen->hot, count - done, &first);
+        size_t got = take_quickly(gen->hot, count - *done, &first);
         if (!got) {
-            kz_status status = take_slowly(gen, count - done, &p, &first, &got, err);
+            kz_status status = take_slowly(gen, count - *done, &p, &first, &got, err);
             if (status)
                 return status;
         }
-        kz_id *out = ids + done;
+        kz_id *out = ids + *done;
         for (size_t i = 0; i < got; i++)
             out[i] = first + i;
-        done += got;
+        *done += got;
     }
     return KZ_OK;
+}
+
+kz_status kz_mint(kz_generator *gen, kz_id *ids, size_t count, int64_t timeout_ms, kz_error *err)
+{
+    size_t done;
+    return mint(gen, ids, count, timeout_ms, &done, err);
+}
+
+kz_status kz_try_batch(kz_generator *gen, kz_id *ids, size_t count, size_t *got, kz_error *err)
+{
+    return mint(gen, ids, count, 0, got, err);
 }
 
 /* The processor's counter needs no call, other clocks do. This is not inlined, so that kz_next calls nothing on its way

@@ -19,6 +19,9 @@
 #define SSL_CTX_free(tls)              ((void)(tls))
 #define SSL_read(session, data, size)  (-1)
 #define SSL_write(session, data, size) (-1)
+#define SSL_peek(session, data, size)  (-1)
+#define SSL_get_error(session, result) (result)
+#define SSL_ERROR_WANT_READ            (-1)
 #define ERR_clear_error()              ((void)0)
 #else
 #include <openssl/err.h>

@@ -208,6 +208,30 @@ static void without_a_limit_a_call_goes_on(void **state)
     shut(gen);
 }
 
+static void try_batch_gives_what_there_is_and_says_when_there_is_more(void **state)
+{
+    (void)state;
+    begin_at(1000);
+    kz_options options = options_for(SINGLE);
+    kz_generator *gen = open_with("static:1", &options);
+    kz_id ids[3] = {0, 0, 7};
+    size_t got = 9;
+    kz_error err;
+    /* One ID a millisecond. */
+    assert_status(kz_try_batch(gen, ids, 3, &got, &err), KZ_AGAIN);
+    assert_int_equal(got, 1);
+    assert_int_equal(ids[2], 7);
+    assert_int_equal(err.retry_us, 1000);
+    assert_status(kz_try_batch(gen, &ids[1], 2, &got, &err), KZ_AGAIN);
+    assert_int_equal(got, 0);
+    virtual_set(&now, VIRTUAL_EPOCH_MS + 1001);
+    assert_ok(kz_try_batch(gen, &ids[1], 1, &got, NULL));
+    assert_int_equal(got, 1);
+    assert_true(ids[1] > ids[0]);
+    assert_int_equal(now.slept_ns, 0);
+    shut(gen);
+}
+
 static void after_a_step_back_it_is_worth_asking_again_before_long(void **state)
 {
     (void)state;
@@ -1039,6 +1063,7 @@ int main(void)
         TEST(a_timeout_bounds_the_whole_call),
         TEST(without_a_limit_a_call_goes_on),
         TEST(try_next_never_sleeps),
+        TEST(try_batch_gives_what_there_is_and_says_when_there_is_more),
         TEST(after_a_step_back_it_is_worth_asking_again_before_long),
         TEST(a_timeout_of_zero_in_the_options_never_sleeps),
         TEST(fail_says_by_how_much_and_goes_on_when_the_clock_is_right),
