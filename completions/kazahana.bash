@@ -54,7 +54,8 @@ _kazahana_options()
     serve)
         echo '--listen --store --ids-from --layout --service --throughput --backward --fallback --token-file --tls-cert' \
             '--tls-key --config --profile --check-config --loops --connections --request-timeout --idle-timeout' \
-            '--no-create-services --server-name --max-services --ui --log-level --log-format'
+            '--no-create-services --server-name --max-services --ui --handshakes' \
+            '--access-log --log-level --log-format'
         ;;
     esac
 }

@@ -47,6 +47,18 @@ static bool find_unit(const char *name, int64_t *ms)
     return false;
 }
 
+/* In the largest unit that it is a whole number of. */
+static const char *duration_text(char text[static 24], int64_t ms)
+{
+    static const char *const names[] = {"ms", "s", "min", "h", "d"};
+    static const int64_t steps[] = {1000, 60, 60, 24};
+    size_t unit = 0;
+    while (unit < 4 && ms && ms % steps[unit] == 0)
+        ms /= steps[unit++];
+    snprintf(text, 24, "%" PRId64 " %s", ms, names[unit]);
+    return text;
+}
+
 /* The unit must be there: some would read "10" as seconds, others as milliseconds. */
 kz_status kz_duration_parse(const char *text, int64_t min_ms, int64_t max_ms, int64_t *ms, kz_error *err)
 {
@@ -57,8 +69,8 @@ kz_status kz_duration_parse(const char *text, int64_t min_ms, int64_t max_ms, in
         return kz__fail(err, KZ_INVALID,
                         "\"%.100s\" is not a duration: write a number and ms, s, min, h or d, as in 10s", text);
     if (__builtin_mul_overflow(count, unit_ms, &read_ms) || read_ms < min_ms || read_ms > max_ms)
-        return kz__fail(err, KZ_INVALID, "\"%.100s\" is not between %" PRId64 " ms and %" PRId64 " ms", text, min_ms,
-                        max_ms);
+        return kz__fail(err, KZ_INVALID, "\"%.100s\" is not between %s and %s", text,
+                        duration_text((char[24]){0}, min_ms), duration_text((char[24]){0}, max_ms));
     *ms = read_ms;
     return KZ_OK;
 }

@@ -37,7 +37,12 @@ typedef struct kz__tick_rate {
 
 void kz__tick_rate_init(kz__tick_rate *rate, kz__tick_kind kind);
 
-/* Measures ticks against the clock if that is due: at the start, and once in a while after a migration. */
+/* What the counter and the boot clock read at one moment: a rate follows from two of them. One that makes no sense, or
+ * contradicts the one before, is thrown away with it. */
+void kz__tick_rate_note(kz__tick_rate *rate, uint64_t ticks, int64_t boot_ns);
+
+/* Notes both if that is due: at the start, and once in a while, for the machine may be another one since. By the boot
+ * clock, which goes on while the machine sleeps, as most counters do. */
 void kz__tick_rate_measure(kz__tick_rate *rate);
 
 /* The best kind for a precise clock on this processor. */

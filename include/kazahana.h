@@ -186,6 +186,15 @@ typedef struct kz_layout kz_layout;
  */
 KZ_API KZ_MUST_CHECK kz_status kz_open(kz_generator **gen, const char *url, const kz_options *options, kz_error *err);
 
+/* The same, but parts of a process that ask for the same URL with the same options get the same generator; each closes
+ * it with kz_close, and the last of them really does. A fixed node can be had only once in a process, so this is how
+ * plugins, workers of one runtime or test cases share it. `log`, `log_ctx` and `use_clock` must be the same too.
+ * Sources that a program registered itself are never shared. Generators that are still open when the process ends
+ * (exit, or the return of main) give back what they hold then; calls on them fail afterwards. Those of kz_open do not.
+ */
+KZ_API KZ_MUST_CHECK kz_status kz_open_shared(kz_generator **gen, const char *url, const kz_options *options,
+                                              kz_error *err);
+
 /* The next ID: larger than every ID this generator gave before, on whatever thread. Sleeps when it has to, for
  * timeout_ms at the most: when the slots of this millisecond are used up (to the next millisecond, never longer), when
  * nothing is held (until the keeper has a lease), or when the clock went back and the policy is to wait. Otherwise it
@@ -269,6 +278,12 @@ typedef struct kz_clock {
     void *ctx;
 } kz_clock;
 
+/* Who asks the source for leases, hands over and gives back. */
+typedef enum kz_keeper {
+    KZ_KEEPER_THREAD = 0, /* a thread of the generator's own */
+    KZ_KEEPER_CALLER = 1  /* whoever calls kz_keep: for programs with an event loop or without threads */
+} kz_keeper;
+
 typedef enum kz_log_level { KZ_LOG_ERROR = 0, KZ_LOG_WARNING = 1, KZ_LOG_INFO = 2 } kz_log_level;
 
 /* Called from any thread, the keeper's too, never while a lock of the library is held. `message` is one line. */
@@ -299,6 +314,7 @@ struct kz_options {
     /* 0, no limit. While a table has this many services, an acquire for one that is not there gives KZ_NO_FREE_NODE. To
      * make room, services as acquire makes them, that nobody used for a day, are forgotten. For servers. */
     uint32_t max_services;
+    kz_keeper keeper; /* thread */
 };
 
 /* Fills in the defaults noted above. Call it before setting fields. */
@@ -325,6 +341,16 @@ KZ_API KZ_MUST_CHECK kz_status kz_number_parse(const char *text, uint64_t min, u
                                                kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_duration_parse(const char *text, int64_t min_ms, int64_t max_ms, int64_t *ms,
                                                  kz_error *err);
+
+/* For keeper = KZ_KEEPER_CALLER: does what is due and says in `*wait_ms` when to come back at the latest (INT64_MAX:
+ * not before something changes). Exchanges with the source are made here and may block as long as they take; minting
+ * goes on meanwhile on other threads. Call it too when kz_try_next gives KZ_AGAIN or KZ_LEASE_ACQUISITION. Whoever
+ * comes too late finds the lease over, and its twin in use. One call at a time does something; kz_open and kz_close do
+ * their part themselves.
+ *
+ * A failed exchange is given as it is, with the next try in `*wait_ms`. KZ_UNSUPPORTED: the generator has a thread.
+ * KZ_FORKED as kz_next. */
+KZ_API KZ_MUST_CHECK kz_status kz_keep(kz_generator *gen, int64_t *wait_ms, kz_error *err);
 
 /* The layout of the IDs it mints: the lease's, else the option's, else the source's default. The division between node
  * and sequence may differ from lease to lease; epoch, time bits and their sum never do. */
@@ -793,7 +819,8 @@ KZ_API void kz_source_close(kz_source *source);
  *   kz_close in a child that has not minted frees memory and touches nothing of the parent's. sqlite: uses
  *   pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again by itself. A
  *   process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice a fork.
- * Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals. A
+ *   Where the kernel only says that it wipes memory (some emulators), fork() is still noticed, by a handler; clone is
+ * not. Signals. No call may be made from a signal handler. A sleeping call goes on sleeping through handled signals. A
  *   process that is killed gives nothing back: its leases end by themselves, and their places are free again then.
  * Late IDs. A process that was stopped between reading the clock and returning returns an old time, and one that was
  *   suspended may still mint inside its old window. Such IDs are unique, but "everything below X is final" never holds.

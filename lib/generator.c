@@ -95,7 +95,7 @@ static char *copy_text(const char *text, bool *failed)
 static void free_generator(kz_generator *gen)
 {
     if (!gen->shared)
-        kz__page_free(gen->hot, sizeof *gen->hot);
+        kz__page_free(gen->hot);
     free(gen->rects_memory);
     free(gen->held_memory);
     free((char *)gen->options.service);
@@ -254,7 +254,7 @@ kz_status kz_open(kz_generator **out, const char *url, const kz_options *given, 
 
 void kz_close(kz_generator *gen)
 {
-    if (!gen)
+    if (!gen || (gen->share && !kz__share_leave(gen)))
         return;
     kz__hot *hot = gen->hot;
     bool forked = !hot->alive;
@@ -266,7 +266,9 @@ void kz_close(kz_generator *gen)
         pthread_cond_destroy(&hot->changed);
         pthread_mutex_destroy(&hot->lock);
     }
-    kz__source_close(gen->source, forked);
+    kz__source_close(gen->source, forked || gen->inherited);
+    if (gen->share)
+        kz__share_end(gen->share);
     free_generator(gen);
 }
 
@@ -286,7 +288,7 @@ kz_page *kz_share(kz_generator *gen, bool *cpu_ticks)
 
 void kz_page_free(kz_page *page)
 {
-    kz__page_free(page, sizeof(kz__hot));
+    kz__page_free(page);
 }
 
 /* ------------------------------------------------------------------------------------------------- statistics */

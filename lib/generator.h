@@ -103,10 +103,12 @@ struct kz_generator {
     pthread_t keeper_thread;
     kz__rect *rects_memory; /* what hot->rects and hot->keeper.held point to: a child finds those zeroed */
     kz__held *held_memory;
-    kz_grant *answer; /* the keeper's, too large for a stack */
-    kz__seen seen;    /* of the source, by this process and those it was forked from */
-    bool shared;      /* others claim on the page by themselves: everybody is the owner, and the page outlives this */
-    bool started;     /* `hot` was set up; if it is not alive then, this is a forked child */
+    kz_grant *answer;         /* the keeper's, too large for a stack */
+    kz__seen seen;            /* of the source, by this process and those it was forked from */
+    bool inherited;           /* the source's handle is the parent process's */
+    struct kz__shared *share; /* lib/shared.c: opened for several; NULL: for one */
+    bool shared;  /* others claim on the page by themselves: everybody is the owner, and the page outlives this */
+    bool started; /* `hot` was set up; if it is not alive then, this is a forked child */
 };
 
 /* Sets up `hot`, which is zeroed, at the start and again in a child. */
@@ -190,6 +192,13 @@ static inline void kz__keeper_call(kz__hot *hot)
 }
 /* In a child whose source can grant it a place of its own: starts anew. The lock is held. */
 kz_status kz__keeper_revive(kz_generator *gen, kz_error *err);
+
+/* ---------------------------------------------------------------------------------------------- lib/shared.c */
+
+/* One of those who opened it together closes it. True if that was the last. */
+bool kz__share_leave(kz_generator *gen);
+/* It is closed. */
+void kz__share_end(struct kz__shared *share);
 
 void kz__log(const kz_generator *gen, kz_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

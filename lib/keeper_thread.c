@@ -10,6 +10,10 @@
 static kz_status run_errand(kz_generator *gen, const kz__errand *errand, kz_error *err)
 {
     const kz_source_ops *ops = gen->source->ops;
+    /* In a child the parent's connection must be left alone before anything else. */
+    if (gen->inherited)
+        kz__source_abandon(gen->source);
+    gen->inherited = false;
     if (!gen->source->handle) {
         kz_status status = kz__source_reopen(gen->source, &gen->options, &gen->clock, err);
         if (status)
@@ -127,21 +131,15 @@ static void *keep(void *arg)
     return NULL;
 }
 
-/* In a child the parent's connection must be left alone before anything else. */
-static void *keep_anew(void *arg)
+kz_status kz__keeper_start(kz_generator *gen, kz_error *err)
 {
-    kz_generator *gen = arg;
-    kz__source_abandon(gen->source);
-    return keep(arg);
-}
-
-static kz_status start_thread(kz_generator *gen, void *(*body)(void *), kz_error *err)
-{
+    if (gen->options.keeper == KZ_KEEPER_CALLER)
+        return KZ_OK;
     /* The program's signals are the program's: none of them is delivered to this thread. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&gen->keeper_thread, NULL, body, gen);
+    int error = pthread_create(&gen->keeper_thread, NULL, keep, gen);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
         return kz__fail(err, KZ_SYSTEM, "no thread for the keeper: %s", strerror(error));
@@ -149,20 +147,45 @@ static kz_status start_thread(kz_generator *gen, void *(*body)(void *), kz_error
     return KZ_OK;
 }
 
-kz_status kz__keeper_start(kz_generator *gen, kz_error *err)
-{
-    return start_thread(gen, keep, err);
-}
-
 kz_status kz__keeper_revive(kz_generator *gen, kz_error *err)
 {
     if (gen->facts.flags & KZ_SOURCE_FIXED)
         return KZ_FORKED;
     kz_status status = kz__generator_init(gen, err);
+    gen->inherited = true;
     if (status == KZ_OK && gen->source)
-        status = start_thread(gen, keep_anew, err);
+        status = kz__keeper_start(gen, err);
     /* Not for ever: the next call tries again. */
     gen->hot->alive = status == KZ_OK;
+    return status;
+}
+
+kz_status kz_keep(kz_generator *gen, int64_t *wait_ms, kz_error *err)
+{
+    kz__hot *hot = gen->hot;
+    if (gen->options.keeper != KZ_KEEPER_CALLER)
+        return kz__fail(err, KZ_UNSUPPORTED, "this generator keeps itself: open it with keeper = KZ_KEEPER_CALLER");
+    pthread_mutex_lock(&hot->lock);
+    kz_status status = hot->alive ? KZ_OK : kz__keeper_revive(gen, err);
+    pthread_mutex_unlock(&hot->lock);
+    if (status)
+        return status == KZ_FORKED ? kz__fail(err, status, "%s", kz_status_text(status)) : status;
+    int64_t until_boot_ms = KZ__NEVER_MS;
+    if (gen->source->ops->acquire) {
+        bool stopped;
+        kz_error why;
+        do {
+            draw_anew(gen);
+            kz_status done = kz__keeper_run_once(gen, &until_boot_ms, &stopped, &why);
+            if (done && !status) {
+                status = done;
+                if (err)
+                    *err = why;
+            }
+        } while (!until_boot_ms && !stopped);
+    }
+    int64_t left_ms = until_boot_ms - gen->clock.boot_ns(gen->clock.ctx) / KZ__NS_PER_MS;
+    *wait_ms = until_boot_ms == KZ__NEVER_MS ? INT64_MAX : left_ms > 0 ? left_ms : 0;
     return status;
 }
 

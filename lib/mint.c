@@ -459,7 +459,8 @@ static kz_status wait_for_keeper(kz_generator *gen, int64_t budget, patience *p,
         kz__keeper_call(hot);
     /* A disk that refused a moment ago is not worth a wait; a coordinator may be back any moment. */
     bool hopeless = gen->wall_clock && hot->keeper.failures;
-    if (!hot->keeper_runs || budget == 0 || hopeless)
+    bool somebody = hot->keeper_runs || gen->options.keeper == KZ_KEEPER_CALLER;
+    if (!somebody || budget == 0 || hopeless)
         return explain_keeper(gen, p, err);
     hot->sleeps++;
     struct timespec until;

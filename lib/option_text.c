@@ -31,6 +31,7 @@ static const option options[] = {
     {{"timeout", "MS", "how long a call may sleep; 10000; 0: never; forever"}, MS, AT(timeout_ms), INT64_MAX},
     {{"seq_start", "zero|random", "where sequences begin; zero"}, CHOICE, AT(seq_start), 0},
     {{"clock", "precise|coarse", "which clock to read; precise"}, CHOICE, AT(clock), 0},
+    {{"keeper", "thread|caller", "who asks for leases; thread"}, CHOICE, AT(keeper), 0},
     {{"max_ahead", "MS", "how far logical may be ahead of the clock; 1000"}, MS, AT(max_ahead_ms), DAY_MS},
     {{"renew_at", "PART", "the part of a lease after which to ask for the next; 0.9"}, PART, AT(renew_at), 0},
     {{"retry_initial", "MS", "the pause after a failure, doubling; 1000"}, MS, AT(retry_initial_ms), 3600000},

@@ -31,6 +31,8 @@ static kz_status check_choices(const kz_options *o, kz_error *err)
         return kz__fail(err, KZ_INVALID, "clock %d is none of KZ_CLOCK_*", (int)o->clock);
     if ((unsigned)o->seq_start > KZ_SEQ_RANDOM)
         return kz__fail(err, KZ_INVALID, "seq_start %d is none of KZ_SEQ_*", (int)o->seq_start);
+    if ((unsigned)o->keeper > KZ_KEEPER_CALLER)
+        return kz__fail(err, KZ_INVALID, "keeper %d is none of KZ_KEEPER_*", (int)o->keeper);
     const kz_clock *clock = o->use_clock;
     if (clock && (!clock->wall_ns || !clock->boot_ns || !clock->sleep_ns))
         return kz__fail(err, KZ_INVALID, "use_clock lacks one of its three functions");

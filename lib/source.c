@@ -42,6 +42,17 @@ kz_status kz_source_register(const kz_source_ops *ops, kz_error *err)
     return kz__fail(err, KZ_UNSUPPORTED, "more than %d kinds of source", KINDS_MAX);
 }
 
+bool kz__source_is_ours(const char *url)
+{
+    static const kz_source_ops *const ours[] = {KZ__SOURCES_BUILT_IN};
+    const char *colon = url ? strchr(url, ':') : NULL;
+    const kz_source_ops *ops = colon ? find(url, (size_t)(colon - url)) : NULL;
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        if (ours[i] == ops)
+            return true;
+    return !url;
+}
+
 static kz_status unknown(const char *url, size_t length, kz_error *err)
 {
     char list[256] = "";

@@ -20,6 +20,9 @@ kz_status kz__source_open(kz_source **source, const char *url, const kz_options 
 void kz__source_abandon(kz_source *source);
 kz_status kz__source_reopen(kz_source *source, const kz_options *options, const kz_clock *clock, kz_error *err);
 
+/* Is it one of the library's own kinds, not a program's? NULL is. */
+bool kz__source_is_ours(const char *url);
+
 void kz__source_close(kz_source *source, bool forked);
 
 /* lib/options.c: the caller's options over the defaults, checked. */

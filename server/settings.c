@@ -18,6 +18,7 @@ void settings_init(settings *s)
         .create_services = true,
         .connections_max = 10000,
         .max_services = 1000,
+        .handshakes_max = 1000,
         .request_ms = 10000,
         .idle_ms = 60000,
         .write_ms = 10000,
@@ -38,6 +39,11 @@ void settings_free(settings *s)
         free(s->words[i]);
     free(s->words);
     *s = (settings){0};
+}
+
+const char *settings_unix_path(const char *listen)
+{
+    return strncmp(listen, "unix:", 5) == 0 ? listen + 5 : NULL;
 }
 
 static bool split_listen(const char *text, char host[static 64], const char **port_text)
@@ -154,6 +160,13 @@ static const settings_key *key_of_variable(const char *name, size_t length)
     return settings_key_find(lower, length, false);
 }
 
+/* What Kubernetes sets in every pod beside a Service called kazahana. */
+static bool is_of_kubernetes(const char *name)
+{
+    return strncmp(name, "SERVICE_HOST=", 13) == 0 || strncmp(name, "SERVICE_PORT", 12) == 0 ||
+           strncmp(name, "PORT=", 5) == 0 || strncmp(name, "PORT_", 5) == 0;
+}
+
 static bool read_environment(settings *s, char message[static 512])
 {
     char why[SETTINGS_WHY_SIZE];
@@ -166,6 +179,8 @@ static bool read_environment(settings *s, char message[static 512])
         if (strncmp(*variable, "KAZAHANA_ALLOW_DEV=", 19) == 0 || strncmp(*variable, "KAZAHANA_TOKEN=", 15) == 0)
             continue;
         const char *name = *variable + strlen(PREFIX);
+        if (is_of_kubernetes(name))
+            continue;
         const settings_key *key = key_of_variable(name, (size_t)(equals - name));
         if (!key) {
             snprintf(message, 512, "unknown variable %.*s in the environment", length < 100 ? length : 100, *variable);
@@ -219,9 +234,14 @@ bool settings_read(settings *s, int argc, char **argv, bool *check_only, bool *u
         return false;
     if (s->config_file && !settings_parse_file(s, s->config_file, message))
         return false;
-    if (s->profile && !s->config_file) {
+    if (s->profile && !s->profile_found && settings_is_built_in(s->profile)) {
+        if (!settings_built_in(s, message))
+            return false;
+    } else if (s->profile && !s->config_file) {
         *usage = true;
-        snprintf(message, 512, "profile \"%.63s\" stands in a config file: name one with --config", s->profile);
+        snprintf(message, 512,
+                 "profile \"%.63s\" stands in a config file: name one with --config (snowflake and tsid need none)",
+                 s->profile);
         return false;
     }
     if (!default_text(&s->listen, "127.0.0.1:7070") || !default_text(&s->service, "default") ||

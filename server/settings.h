@@ -36,10 +36,13 @@ typedef struct settings {
     int64_t request_ms, idle_ms, write_ms;
     int log_level; /* 0 error, 1 warning, 2 info, 3 debug */
     bool log_json;
+    bool access_log;                         /* a line for each request */
+    unsigned handshakes_max;                 /* TLS handshakes under way */
     service_settings services[SERVICES_MAX]; /* [service "name"] sections */
     size_t service_count;
     /* For settings*.c alone: where each value came from, its text, and the words it was started with, for
      * settings_reload. */
+    bool profile_found; /* in the file */
     uint8_t ranks[SETTINGS_KEYS_MAX];
     char *given[SETTINGS_KEYS_MAX]; /* the texts; NULL: the default */
     char **words;
@@ -60,6 +63,8 @@ bool settings_reload(settings *s, char message[static 512]);
 
 void settings_free(settings *s);
 
+/* The path behind "unix:", or NULL if it is no such address. */
+const char *settings_unix_path(const char *listen);
 /* "host:port" taken apart; IPv6 in brackets. */
 bool settings_listen(const char *text, char host[static 64], uint16_t *port, char message[static 512]);
 

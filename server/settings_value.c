@@ -102,6 +102,11 @@ static bool read_listen(settings *s, const char *value, WHY)
 {
     char host[64], message[512];
     uint16_t port;
+    const char *path = settings_unix_path(value);
+    if (path && (*path != '/' || strlen(path) >= 108))
+        return refuse(why, "\"%.120s\" is not unix: and the full path of a socket, below 108 characters", value);
+    if (path)
+        return read_text(&s->listen, value, why);
     if (!settings_listen(value, host, &port, message))
         return refuse(why, "%.300s", message);
     return read_text(&s->listen, value, why);
@@ -210,6 +215,20 @@ static bool read_connections(settings *s, const char *value, WHY)
     return true;
 }
 
+static bool read_handshakes(settings *s, const char *value, WHY)
+{
+    uint64_t number;
+    if (!read_number(value, 1, 1000000, &number, why))
+        return false;
+    s->handshakes_max = (unsigned)number;
+    return true;
+}
+
+static bool read_access_log(settings *s, const char *value, WHY)
+{
+    return read_yes_no(value, &s->access_log, why);
+}
+
 static bool read_max_services(settings *s, const char *value, WHY)
 {
     uint64_t number;
@@ -284,6 +303,8 @@ static const settings_key keys[] = {
     {"request_timeout", true, false, false, read_request_timeout},
     {"idle_timeout", true, false, false, read_idle_timeout},
     {"ui", true, false, false, read_ui},
+    {"handshakes", true, false, false, read_handshakes},
+    {"access_log", true, true, false, read_access_log},
     {"log_level", true, false, true, read_log_level},
     {"log_format", true, false, false, read_log_format},
     {"no_create_services", true, true, false, read_no_create_services},

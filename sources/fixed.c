@@ -54,7 +54,7 @@ static kz_status open_list_get(open_list **list, kz_error *err)
     if (atomic_compare_exchange_strong(&opened, list, page))
         *list = page;
     else
-        kz__page_free(page, sizeof **list);
+        kz__page_free(page);
     return KZ_OK;
 }
 

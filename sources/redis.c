@@ -52,6 +52,8 @@ static kz_status redis_open(void **out, const char *url, const kz_source_options
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
     kz_status status = read_url(source, url, options, err);
     source->layout = source->params.layout;
+    source->clock = *options->clock;
+    source->options = *options;
     if (!status) {
         kz_error reason;
         const char *service;

@@ -2,6 +2,7 @@
  * nothing is believed unchecked. */
 #include "core/error.h"
 #include "core/release.h"
+#include "host/clock.h"
 #include "host/random.h"
 #include "sources/redis_source.h"
 
@@ -37,21 +38,44 @@ kz__redis_seen *kz__redis_seen_of(kz__redis *source, const char *service, kz_err
     return s;
 }
 
-bool kz__redis_read_head(const redisReply *reply, kz__redis_seen *seen, int64_t *source_ms)
+void kz__redis_call_of(kz__redis_call *call, kz__redis_script script, const kz__redis *source, const char *service)
 {
-    int64_t now_ms, generation;
+    int64_t wall_ms = source->clock.wall_ns(source->clock.ctx) / KZ__NS_PER_MS;
+    kz__redis_call_table(call, script, source->prefix, service, wall_ms);
+}
+
+static void log_place(const kz__redis *source, int64_t until_ms)
+{
+    char line[KZ_MESSAGE_SIZE], until[KZ_TIME_TEXT_SIZE];
+    if (!source->options.log)
+        return;
+    kz_time_text(until_ms, until);
+    snprintf(line, sizeof line,
+             "%s: the server was restarted or another one took over, and it may have forgotten the last grants: the "
+             "nodes that those can have got are set aside until %s",
+             kz__redis_link_name(source->link), until);
+    source->options.log(source->options.log_ctx, KZ_LOG_WARNING, line);
+}
+
+bool kz__redis_read_head(kz__redis *source, const redisReply *reply, kz__redis_seen *seen, int64_t *source_ms)
+{
+    int64_t now_ms, generation, aside_ms;
     const char *born = kz__redis_text(reply, 3);
     if (!kz__redis_said(reply, "OK") || !kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &now_ms) ||
-        !kz__redis_number(reply, 2, 0, KZ__REDIS_NUMBER_MAX, &generation) || !born || strlen(born) >= sizeof seen->born)
+        !kz__redis_number(reply, 2, 0, KZ__REDIS_NUMBER_MAX, &generation) || !born ||
+        strlen(born) >= sizeof seen->born || !kz__redis_number(reply, 4, 0, KZ__REDIS_NUMBER_MAX, &aside_ms))
         return false;
     *source_ms = now_ms;
     seen->generation = generation;
     strcpy(seen->born, born);
+    if (aside_ms > source->aside_ms)
+        log_place(source, aside_ms);
+    source->aside_ms = aside_ms;
     return true;
 }
 
-/* Before the leases: the word, time, generation, birth, request, epoch, time bits, count. */
-#define ANSWER_HEAD  8
+/* Before the leases: the word, time, generation, birth, change of place; request, epoch, time bits, count. */
+#define ANSWER_HEAD  9
 #define ANSWER_LEASE 8
 
 static bool read_lease(const redisReply *reply, size_t at, kz_lease *lease)
@@ -74,13 +98,14 @@ static bool read_lease(const redisReply *reply, size_t at, kz_lease *lease)
     return true;
 }
 
-static bool read_grant(const redisReply *reply, const char *request, kz__redis_seen *seen, kz_grant *grant)
+static bool read_grant(kz__redis *source, const redisReply *reply, const char *request, kz__redis_seen *seen,
+                       kz_grant *grant)
 {
     int64_t epoch_ms, time_bits, count;
-    const char *answered = kz__redis_text(reply, 4);
+    const char *answered = kz__redis_text(reply, 5);
     if (!answered || strcmp(answered, request) != 0 ||
-        !kz__redis_number(reply, 5, -KZ__REDIS_NUMBER_MAX, KZ__REDIS_NUMBER_MAX, &epoch_ms) ||
-        !kz__redis_number(reply, 6, 1, 63, &time_bits) || !kz__redis_number(reply, 7, 1, KZ_GRANT_LEASES_MAX, &count) ||
+        !kz__redis_number(reply, 6, -KZ__REDIS_NUMBER_MAX, KZ__REDIS_NUMBER_MAX, &epoch_ms) ||
+        !kz__redis_number(reply, 7, 1, 63, &time_bits) || !kz__redis_number(reply, 8, 1, KZ_GRANT_LEASES_MAX, &count) ||
         reply->elements != ANSWER_HEAD + (size_t)count * ANSWER_LEASE)
         return false;
     for (size_t i = 0; i < (size_t)count; i++) {
@@ -92,7 +117,7 @@ static bool read_grant(const redisReply *reply, const char *request, kz__redis_s
         lease->time_bits = (uint8_t)time_bits;
         lease->reserved_bits = (uint8_t)(64 - time_bits - lease->node_bits - lease->seq_bits);
     }
-    if (!kz__redis_read_head(reply, seen, &grant->source_ms))
+    if (!kz__redis_read_head(source, reply, seen, &grant->source_ms))
         return false;
     grant->count = (size_t)count;
     grant->generation = (uint64_t)seen->generation;
@@ -108,6 +133,12 @@ static kz_status not_granted(kz__redis *source, const kz_acquire *request, const
         return kz__redis_mismatch(source, service, reply, err);
     const char *name = kz__redis_link_name(source->link);
     bool number = kz__redis_number(reply, 1, 0, KZ__REDIS_NUMBER_MAX, &n);
+    const char *why = kz__redis_text(reply, 2);
+    bool reserved = why && *why == KZ__WHY_RESERVED;
+    if (number && kz__redis_said(reply, "NOFREE") && n)
+        return kz__fail(err, KZ_NO_FREE_NODE,
+                        "service %s has no machine ID free: some are set aside for another %" PRId64 " ms, since %s",
+                        service, n, reserved ? "they are reserved" : "the store may have forgotten leases");
     if (kz__redis_said(reply, "NOFREE"))
         return kz__fail(err, KZ_NO_FREE_NODE,
                         "service %s has no machine ID free: wait for leases to end, or give it more node bits",
@@ -125,11 +156,12 @@ static kz_status not_granted(kz__redis *source, const kz_acquire *request, const
                         "a throughput of %" PRIu32 " per ms needs %" PRId64 " leases of service %s, or one higher than "
                         "it has, but one request gets %d at most: ask for less, or give the service more sequence bits",
                         request->throughput_per_ms, n, service, KZ_GRANT_LEASES_MAX);
-    if (number && kz__redis_said(reply, "EMBARGO"))
-        return kz__fail(err, KZ_UNAVAILABLE,
-                        "%s: the store was found empty, and leases it may have forgotten can last for another %" PRId64
-                        " ms: nothing is granted until then",
-                        name, n);
+    if (number && why && kz__redis_said(reply, "ASIDE"))
+        return kz__fail(
+            err, KZ_UNAVAILABLE,
+            "%s: %s, and leases it may have forgotten can last for another %" PRId64
+            " ms: nothing is granted until then",
+            name, *why == KZ__WHY_EMPTY ? "the store was found empty" : "it was restarted or another one took over", n);
     if (number && kz__redis_said(reply, "BEHIND"))
         return kz__fail(err, KZ_UNAVAILABLE,
                         "%s: its clock is %" PRId64 " ms behind what it has answered before: nothing is granted until "
@@ -149,7 +181,7 @@ static kz_status ask(kz__redis *source, const kz_acquire *request, const char *i
     if (request->holder)
         snprintf(holder, sizeof holder, "%s", request->holder);
     kz__redis_call call;
-    kz__redis_call_table(&call, KZ__REDIS_ACQUIRE, source->prefix, seen->service);
+    kz__redis_call_of(&call, KZ__REDIS_ACQUIRE, source, seen->service);
     kz__redis_add_opening(&call, source, seen);
     kz__redis_add(&call, id);
     kz__redis_add_number(&call, request->throughput_per_ms);
@@ -187,7 +219,7 @@ kz_status kz__redis_acquire(void *self, const kz_acquire *request, kz_grant *gra
     }
     if (!status && !kz__redis_said(reply, "OK"))
         status = not_granted(source, request, service, reply, err);
-    else if (!status && !read_grant(reply, id, seen, got))
+    else if (!status && !read_grant(source, reply, id, seen, got))
         status = kz__redis_unexpected(source->link, "acquire", reply, err);
     if (!status)
         kz__grant_copy(grant, got);
@@ -225,7 +257,7 @@ static kz_status release_with(kz__redis *source, const kz_release *release, cons
 {
     kz__redis_call call;
     redisReply *reply = NULL;
-    kz__redis_call_table(&call, KZ__REDIS_RELEASE, source->prefix, service);
+    kz__redis_call_of(&call, KZ__REDIS_RELEASE, source, service);
     kz__redis_add_number(&call, release->id);
     kz__redis_add(&call, secret);
     kz__redis_add_number(&call, release->timestamp_ms);
@@ -250,7 +282,7 @@ kz_status kz__redis_release(void *self, const kz_release *release, kz_error *err
         return status;
     kz__redis_call call;
     redisReply *reply = NULL;
-    kz__redis_call_table(&call, KZ__REDIS_LOOK, source->prefix, service);
+    kz__redis_call_of(&call, KZ__REDIS_LOOK, source, service);
     kz__redis_add_number(&call, release->id);
     status = kz__redis_run(source->link, &call, &reply, err);
     if (status)
@@ -272,13 +304,13 @@ kz_status kz__redis_now(void *self, int64_t *source_ms, uint64_t *generation, kz
         return status ? status : KZ_NO_MEMORY;
     kz__redis_call call;
     redisReply *reply = NULL;
-    kz__redis_call_table(&call, KZ__REDIS_NOW, source->prefix, service);
+    kz__redis_call_of(&call, KZ__REDIS_NOW, source, service);
     kz__redis_add_number(&call, seen->generation);
     kz__redis_add(&call, seen->born);
     status = kz__redis_run(source->link, &call, &reply, err);
     if (status)
         return status;
-    if (!kz__redis_read_head(reply, seen, source_ms))
+    if (!kz__redis_read_head(source, reply, seen, source_ms))
         status = kz__redis_unexpected(source->link, "now", reply, err);
     else
         *generation = (uint64_t)seen->generation;

@@ -49,7 +49,7 @@ static kz_status list_page(kz__redis *source, place *at, kz_lease_visit visit, v
 {
     kz__redis_call call;
     redisReply *reply = NULL;
-    kz__redis_call_table(&call, KZ__REDIS_LIST, source->prefix, source->params.service);
+    kz__redis_call_of(&call, KZ__REDIS_LIST, source, source->params.service);
     kz__redis_add(&call, at->service);
     kz__redis_add_number(&call, at->id);
     kz__redis_add_number(&call, KZ__LIST_PAGE);
@@ -99,13 +99,31 @@ kz_status kz__redis_list(void *self, const kz_list_from *from, kz_lease_visit vi
 
 /* ---- what it can promise ---- */
 
+/* Usual blocks in a free range that is not set aside. */
+static uint64_t grantable(const kz__service *facts, const kz__redis_settings *settings, kz__range range)
+{
+    uint64_t blocks = 0, size = UINT64_C(1) << facts->seq_bits;
+    while (range.lo < range.hi) {
+        uint64_t past, stop = range.hi;
+        /* Up to where something begins that is set aside; then behind it. */
+        for (size_t i = 0; i < KZ__ASIDES; i++)
+            if (kz__aside_in_force(&settings->asides[i], settings->source_ms) && settings->asides[i].lo > range.lo &&
+                settings->asides[i].lo < stop)
+                stop = settings->asides[i].lo;
+        if (kz__may_grant(settings->asides, range.lo, range.lo + size, settings->source_ms, &past))
+            blocks += kz__table_blocks_in(facts, (kz__range){range.lo, past = stop});
+        range.lo = past;
+    }
+    return blocks;
+}
+
 /* Usual blocks in the free ranges of the lower half. */
-static kz_status count_free(kz__redis *source, const char *service, const kz_layout *layout, uint64_t *free_blocks,
-                            kz_error *err)
+static kz_status count_free(kz__redis *source, const char *service, const kz__redis_settings *settings,
+                            uint64_t *free_blocks, kz_error *err)
 {
     char key[KZ__REDIS_KEY_SIZE], cursor[32] = "0";
     kz__redis_key(key, source->prefix, service, "lease:free");
-    kz__service facts = {.node_bits = layout->node_bits, .seq_bits = layout->seq_bits};
+    kz__service facts = {.node_bits = settings->layout.node_bits, .seq_bits = settings->layout.seq_bits};
     kz_status status = KZ_OK;
     *free_blocks = 0;
     do {
@@ -124,7 +142,7 @@ static kz_status count_free(kz__redis *source, const char *service, const kz_lay
                 kz__range range;
                 const char *member = kz__redis_text(reply->element[1], i);
                 if (member && sscanf(member, "%" SCNu64 ":%" SCNu64, &range.lo, &range.hi) == 2)
-                    *free_blocks += kz__table_blocks_in(&facts, range);
+                    *free_blocks += grantable(&facts, settings, range);
             }
         }
         freeReplyObject(reply);
@@ -203,10 +221,11 @@ static bool judge(const durability *d, const char *instead, char *note, size_t r
     else if (strcmp(d->policy, "noeviction") != 0 && strcmp(d->maxmemory, "0") != 0)
         snprintf(note, room, "maxmemory-policy is %s: leases can be evicted. Set noeviction", d->policy);
     else if (d->sentinels)
-        snprintf(note, room,
-                 "sentinels watch it, and a failover is asynchronous: it can forget the last leases granted, which is "
-                 "noticed only by those who saw more. Set min-replicas-to-write 1 and min-replicas-max-lag 1 there, so "
-                 "that a master without its replica grants nothing, or use one Redis without failover");
+        snprintf(
+            note, room,
+            "sentinels watch it, and a failover is asynchronous: it can forget the last leases granted. What they can "
+            "have been is set aside then, up to a quarter of the nodes. Set min-replicas-to-write 1 and "
+            "min-replicas-max-lag 1 there, so that a replaced master stops granting");
     else if (d->cluster || d->replicas)
         snprintf(note, room,
                  "it has %s: a failover is asynchronous and can forget the last leases granted. Do not "
@@ -225,6 +244,22 @@ kz_status kz__redis_durable(kz__redis_link *link, const char *instead, bool *dur
     if (!status)
         *durable = judge(&d, instead, note, room);
     return status;
+}
+
+/* Says before the rest of the note what is set aside. */
+static void note_aside(const kz__redis_settings *settings, char *note, size_t room)
+{
+    char rest[KZ_MESSAGE_SIZE], until[KZ_TIME_TEXT_SIZE];
+    const kz__aside *first = kz__aside_until(settings->asides, settings->source_ms);
+    if (!first)
+        return;
+    snprintf(rest, sizeof rest, "%s", note);
+    kz_time_text(first->until_ms, until);
+    snprintf(note, room, "nodes are set aside until %s, since %s%s%s", until,
+             first->why == KZ__WHY_EMPTY      ? "the store was found empty"
+             : first->why == KZ__WHY_RESERVED ? "they are reserved"
+                                              : "the server was restarted or another one took over",
+             *rest ? "; " : "", rest);
 }
 
 /* Says before the rest of the note that another provider is there. */
@@ -251,7 +286,7 @@ kz_status kz__redis_health(void *self, const char *asked, kz_source_health *heal
     if (!status)
         status = kz__redis_settings_read(source, service, false, &settings, err);
     if (!status && settings.exists)
-        status = count_free(source, service, &settings.layout, &h.nodes_free, err);
+        status = count_free(source, service, &settings, &h.nodes_free, err);
     if (!status)
         status =
             kz__redis_durable(source->link, ", or use ?amnesia=quarantine", &h.durable, h.note, sizeof h.note, err);
@@ -263,6 +298,7 @@ kz_status kz__redis_health(void *self, const char *asked, kz_source_health *heal
     h.nodes_free = settings.exists ? h.nodes_free + (uint64_t)settings.leases_ended
                                    : UINT64_C(1) << (settings.layout.node_bits - 1);
     h.nodes_free -= (uint64_t)settings.foreign < h.nodes_free ? (uint64_t)settings.foreign : h.nodes_free;
+    note_aside(&settings, h.note, sizeof h.note);
     note_foreign(&settings, h.note, sizeof h.note);
     h.layout = settings.layout;
     h.lease_ms = settings.exists ? settings.lease_ms : source->params.lease_ms;

@@ -68,13 +68,15 @@ void kz__redis_key(char key[static KZ__REDIS_KEY_SIZE], const char *prefix, cons
     snprintf(key, KZ__REDIS_KEY_SIZE, "%s%s%s%s", prefix, usual ? "" : service, usual ? "" : ":", rest);
 }
 
-void kz__redis_call_table(kz__redis_call *call, kz__redis_script script, const char *prefix, const char *service)
+void kz__redis_call_table(kz__redis_call *call, kz__redis_script script, const char *prefix, const char *service,
+                          int64_t wall_ms)
 {
     begin(call, script, 2);
     kz__redis_key(call->keys[0], prefix, service, "lease:service");
     kz__redis_key(call->keys[1], prefix, "default", "lease:services");
     call->service = service;
-    kz__redis_add(call, service);
+    snprintf(call->first, sizeof call->first, "%s %" PRId64, service, wall_ms);
+    kz__redis_add(call, call->first);
 }
 
 void kz__redis_call_slots(kz__redis_call *call, kz__redis_script script, const char *prefix)
@@ -142,6 +144,11 @@ static kz_status understand(kz__redis_link *link, const char *service, const red
     if (kz__redis_said(reply, "NOSERVICE"))
         return kz__fail(err, KZ_NOT_FOUND, "%s: there is no service %s, and create=no says not to make one", name,
                         service);
+    if (kz__redis_said(reply, "AHEAD") && first)
+        return kz__fail(err, KZ_UNAVAILABLE,
+                        "%s: its clock is %.20s ms ahead of what it has answered before, and this machine's does not "
+                        "say the same: time never goes back, so nothing is done until one of the clocks is set right",
+                        name, first);
     if (kz__redis_said(reply, "HEADLESS"))
         return kz__fail(err, KZ_STORE,
                         "%s: service %s has leases but no settings, so keys were lost: set maxmemory-policy noeviction "

@@ -31,11 +31,12 @@ typedef struct kz__redis_call {
     const char *service; /* NULL: a script of the TSID slots */
     int count, number_count;
     const char *texts[KZ__REDIS_ARGS_MAX];
-    char keys[2][KZ__REDIS_KEY_SIZE], numbers[KZ__REDIS_NUMBERS_MAX][24];
+    char first[KZ_SERVICE_SIZE + 24], keys[2][KZ__REDIS_KEY_SIZE], numbers[KZ__REDIS_NUMBERS_MAX][24];
 } kz__redis_call;
 
-/* Begins a call. A script of the lease table has the service as its first argument. */
-void kz__redis_call_table(kz__redis_call *call, kz__redis_script script, const char *prefix, const char *service);
+/* Begins a call. A script of the lease table has the service and our clock as its first argument. */
+void kz__redis_call_table(kz__redis_call *call, kz__redis_script script, const char *prefix, const char *service,
+                          int64_t wall_ms);
 void kz__redis_call_slots(kz__redis_call *call, kz__redis_script script, const char *prefix);
 void kz__redis_add(kz__redis_call *call, const char *text);
 void kz__redis_add_number(kz__redis_call *call, int64_t number);

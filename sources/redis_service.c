@@ -65,7 +65,7 @@ kz_status kz__redis_settings_read(kz__redis *source, const char *service, bool a
 {
     kz__redis_call call;
     redisReply *reply = NULL;
-    kz__redis_call_table(&call, KZ__REDIS_ADOPT, source->prefix, service);
+    kz__redis_call_of(&call, KZ__REDIS_ADOPT, source, service);
     kz__redis_add(&call, adopt ? "1" : "0");
     kz__redis_add_layout(&call, &source->params.layout);
     kz_status status = kz__redis_run(source->link, &call, &reply, err);
@@ -81,7 +81,8 @@ kz_status kz__redis_settings_read(kz__redis *source, const char *service, bool a
              kz__redis_number(reply, 2, 0, KZ__REDIS_NUMBER_MAX, &s.generation) && read_layout(reply, 4, &s.layout) &&
              kz__redis_number(reply, 8, 1, KZ__REDIS_NUMBER_MAX, &s.lease_ms) &&
              kz__redis_number(reply, 9, 0, KZ__REDIS_NUMBER_MAX, &s.leases_out) &&
-             kz__redis_number(reply, 10, 0, KZ__REDIS_NUMBER_MAX, &s.leases_ended) && read_foreign(reply, 11, &s)) {
+             kz__redis_number(reply, 10, 0, KZ__REDIS_NUMBER_MAX, &s.leases_ended) && kz__redis_text(reply, 11) &&
+             !kz__aside_parse(kz__redis_text(reply, 11), s.asides, NULL) && read_foreign(reply, 12, &s)) {
         s.exists = true;
         *settings = s;
     } else {
@@ -175,7 +176,7 @@ kz_status kz__redis_configure(void *self, const kz_service_settings *settings, k
 
     kz__redis_call call;
     redisReply *reply = NULL;
-    kz__redis_call_table(&call, KZ__REDIS_CONFIGURE, source->prefix, service);
+    kz__redis_call_of(&call, KZ__REDIS_CONFIGURE, source, service);
     kz__redis_add_opening(&call, source, seen);
     if (settings->layout)
         kz__redis_add_layout(&call, settings->layout);
@@ -191,7 +192,7 @@ kz_status kz__redis_configure(void *self, const kz_service_settings *settings, k
     kz_layout is;
     if (kz__redis_said(reply, "MISMATCH"))
         status = refused(source, service, settings, reply, err);
-    else if (!read_layout(reply, 4, &is) || !kz__redis_read_head(reply, seen, &source_ms))
+    else if (!read_layout(reply, 5, &is) || !kz__redis_read_head(source, reply, seen, &source_ms))
         status = kz__redis_unexpected(source->link, "configure", reply, err);
     else if (strcmp(service, source->params.service) == 0)
         source->layout = is;

@@ -2,11 +2,21 @@
 #ifndef KZ_SOURCES_REDIS_SOURCE_H
 #define KZ_SOURCES_REDIS_SOURCE_H
 
+#include "core/place.h"
 #include "sources/redis_scripts.h"
 #include "sources/table_params.h"
 
 /* A server whose clock is further behind the highest time it answered grants nothing. */
 #define KZ__REDIS_BEHIND_MS 1000
+
+/* One whose clock is further ahead needs ours to say the same. */
+#define KZ__REDIS_AHEAD_MS 86400000
+
+/* The time alone is written down no more often than this. */
+#define KZ__REDIS_LIGHT_MS 1000
+
+/* KZ__ERA, as scripts count. */
+#define KZ__REDIS_ERA INT64_C(4294967296)
 
 #define KZ__REDIS_LIST_SERVICES 256 /* services that one script of a listing looks at */
 
@@ -29,6 +39,9 @@ typedef struct kz__redis {
     bool ready;       /* the server was looked at, and the service agrees with what is wanted */
     kz_layout layout; /* the service's, as far as known */
     kz__redis_seen *seen;
+    kz_source_options options; /* its log is used; the clock is `clock` */
+    kz_clock clock;
+    int64_t aside_ms; /* until when a change of place counts, as it was logged last; 0: not */
 } kz__redis;
 
 /* The settings of a service as the store has them. */
@@ -37,6 +50,7 @@ typedef struct kz__redis_settings {
     int64_t source_ms, generation, lease_ms, leases_out, leases_ended;
     int64_t foreign, foreign_node, foreign_until_ms; /* numbers that another provider holds, and one of them */
     kz_layout layout;
+    kz__aside asides[KZ__ASIDES];
 } kz__redis_settings;
 
 /* Begins every call: `service` is what `asked` means, and the server and the source's own service are looked at once,
@@ -54,8 +68,12 @@ kz_status kz__redis_mismatch(const kz__redis *source, const char *service, const
 /* What was seen of a service; NULL: no memory. */
 kz__redis_seen *kz__redis_seen_of(kz__redis *source, const char *service, kz_error *err);
 
-/* What "OK" is followed by: the time, the generation and the birth of the table. */
-bool kz__redis_read_head(const redisReply *reply, kz__redis_seen *seen, int64_t *source_ms);
+/* Begins a call of a script of the lease table. */
+void kz__redis_call_of(kz__redis_call *call, kz__redis_script script, const kz__redis *source, const char *service);
+
+/* What "OK" is followed by: the time, the generation and the birth of the table; until when a change of place counts,
+ * which is logged when it is new. */
+bool kz__redis_read_head(kz__redis *source, const redisReply *reply, kz__redis_seen *seen, int64_t *source_ms);
 
 /* What the scripts that may make a service begin with: the settings of a new one, and what was seen before. */
 void kz__redis_add_opening(kz__redis_call *call, const kz__redis *source, const kz__redis_seen *seen);

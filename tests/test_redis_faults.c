@@ -35,7 +35,7 @@ static void a_killed_server_forgets_no_grant_that_it_answered(void **state)
     redis_table table;
     table_open(&table, &server, "?lease=1h");
     bool granted[8192] = {false};
-    for (int life = 0; life < 4; life++) {
+    for (int life = 0; life < 3; life++) { /* a fourth would find all nodes set aside */
         for (int i = 0; i < 25; i++) {
             assert_ok(table_acquire(&table, 256));
             uint32_t id = table.grant.leases[0].id;
@@ -54,7 +54,7 @@ static void a_killed_server_forgets_no_grant_that_it_answered(void **state)
     }
     kz_source_health health;
     assert_ok(table.ops->health(table.source, NULL, &health, &table.err));
-    assert_int_equal(health.leases_out, 104);
+    assert_int_equal(health.leases_out, 78);
     table_close(&table);
 }
 
@@ -137,7 +137,8 @@ static void a_server_that_refuses_writes_says_why(void **state)
     assert_contains(table.err.message, "master");
     redis_server_command(&server, "REPLICAOF NO ONE", NULL, 0);
     assert_ok(table_acquire(&table, 1));
-    assert_int_equal(table.grant.leases[0].id, 1);
+    /* It was promoted, so a quarter of all nodes may have been granted by its predecessor. */
+    assert_int_equal(table.grant.leases[0].id, 1 + 8192 / 4);
     table_close(&table);
 }
 
@@ -226,7 +227,7 @@ static void a_generator_goes_on_over_a_store_remade_under_quarantine(void **stat
         fail_msg("%s", err.message);
     kz_id id = 0;
     /* What was seen is far above what a store that begins anew could reach by being asked. */
-    redis_server_command(&server, "HINCRBY lease:service generation 1000000", NULL, 0);
+    redis_server_command(&server, "HINCRBY lease:store generation 1000000", NULL, 0);
     mint_until_acquired(gen, 2, &id);
     redis_server_command(&server, "FLUSHALL", NULL, 0);
     mint_until_acquired(gen, 2, &id);
@@ -261,7 +262,7 @@ static void a_clock_that_was_set_back_stops_grants_and_time_stands(void **state)
     table_open(&table, &server, "");
     assert_ok(table_acquire(&table, 1));
     int64_t high_ms = table_now(&table) + 3600000;
-    snprintf(command, sizeof command, "HSET lease:service high %lld", (long long)high_ms);
+    snprintf(command, sizeof command, "HSET lease:store high %lld", (long long)high_ms);
     redis_server_command(&server, command, NULL, 0);
     assert_status(table_acquire(&table, 1), KZ_UNAVAILABLE);
     assert_contains(table.err.message, "clock");
@@ -270,7 +271,7 @@ static void a_clock_that_was_set_back_stops_grants_and_time_stands(void **state)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     high_ms = (int64_t)t.tv_sec * 1000 + 800;
-    snprintf(command, sizeof command, "HSET lease:service high %lld", (long long)high_ms);
+    snprintf(command, sizeof command, "HSET lease:store high %lld", (long long)high_ms);
     redis_server_command(&server, command, NULL, 0);
     assert_ok(table_acquire(&table, 1));
     assert_true(table.grant.source_ms >= high_ms);

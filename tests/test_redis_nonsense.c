@@ -232,7 +232,7 @@ static void a_master_that_says_it_is_none_is_not_used(void **state)
     liar_stop(&master);
 }
 
-#define TIME(now) "*4\r\n$2\r\nOK\r\n$4\r\n" now "\r\n$1\r\n1\r\n$1\r\n7\r\n"
+#define TIME(now) "*5\r\n$2\r\nOK\r\n$4\r\n" now "\r\n$1\r\n1\r\n$1\r\n7\r\n$1\r\n0\r\n"
 
 /* The surplus lies there when the next question is asked; who took it for the answer would stay one behind for good. */
 static void a_surplus_answer_is_not_taken_for_the_next(const redis_server *server)

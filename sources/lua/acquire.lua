@@ -1,8 +1,8 @@
--- after: begin table rows new
+-- after: begin table rows place new
 -- ARGV goes on with: the request, its throughput, its holder; secrets.
 local request, asked, holder, secrets = ARGV[11], num(ARGV[12], 'asked'), ARGV[13], #ARGV - 13
 
-if s and wall < s.high - KZ__REDIS_BEHIND_MS then return {'BEHIND', int(s.high - wall)} end
+if wall < store.high - KZ__REDIS_BEHIND_MS then return {'BEHIND', int(store.high - wall)} end
 if s and given then
   refusal = differs(s, wanted)
 elseif not s then
@@ -11,7 +11,8 @@ end
 if refusal then return refusal end
 
 local function answer(found)
-  local out = {'OK', int(now), int(generation), s.born, request, int(s.epoch), int(s.time), int(#found)}
+  local out = head(s)
+  for _, text in ipairs({request, int(s.epoch), int(s.time), int(#found)}) do out[#out + 1] = text end
   table.sort(found, function(a, b) return a.lo < b.lo end)
   for _, l in ipairs(found) do
     for _, n in ipairs({l.id, l.created, l.expired, l.twin_created, l.twin_expired, l.node, l.seq}) do
@@ -57,8 +58,8 @@ if #found > 0 then
     if l.asked ~= asked then return {'CONFLICT', int(l.asked)} end
   end
   write_free()
-  s.granted = 1
-  save(s)
+  write('HSET', KEYS[1], 'granted', '1')
+  save()
   commit()
   return answer(found)
 end
@@ -70,13 +71,18 @@ if s.high_blocks == 1 then
 else
   count = math.ceil(asked / 2 ^ seq)
 end
-if count > KZ_GRANT_LEASES_MAX or seq >= s.node + s.seq then return {'TOOMANY', int(count)} end
-if now < s.embargo then return {'EMBARGO', int(s.embargo - now)} end
+local part_lo, part_hi = part_of(s)
+if count > KZ_GRANT_LEASES_MAX or seq >= s.node + s.seq - (seq > s.seq and part_hi > 0 and 1 or 0) then
+  return {'TOOMANY', int(count)}
+end
+local all = all_aside(s)
+if all then return {'ASIDE', int(all.ends - now), all.why} end
 if secrets < count then return {'SECRETS', int(count)} end
 
 local size, half, node_bits = 2 ^ seq, slot_half, s.node + s.seq - seq
 
 -- Another provider goes round with the same hand: what it gave back a moment ago comes last.
+local last = last_assigned()
 if last ~= s.last and last >= 0 then
   is_out(last, half)
   s.cursor = (last + 1) * 2 ^ s.seq
@@ -87,35 +93,28 @@ local function write_foreign()
   for node, ends in pairs(foreign) do write('ZADD', FOREIGN, int(ends), int(node)) end
 end
 
--- Looks through the free blocks of [at, stop) for one whose number is not out, with a free twin if there is one near.
-local best, looked, best_twin
-local function look(at, stop)
-  while at + size <= stop do
-    local r = free_after(at)
-    if not r then return false end
-    local lo = math.ceil(math.max(at, r.lo) / size) * size
-    while lo + size <= math.min(r.hi, stop) do
-      local twin = is_free(lo + half, lo + half + size)
+-- A free block whose number is not out, with a free twin if there is one near.
+local function find()
+  local f, looked, best, best_twin = search_of(s, seq, now), 0, nil, nil
+  local within_lo, within_hi = part_lo, part_hi
+  if seq == s.seq or part_hi == 0 then within_lo, within_hi = 0, half end
+  local from = seq == s.seq and s.cursor or 0
+  local start = from >= within_lo and from < within_hi and math.ceil(from / size) * size or within_lo
+  for round = 0, 1 do
+    local lo, limit = round == 0 and start or within_lo, round == 0 and within_hi or math.min(start, within_hi)
+    lo = next_block(f, lo, limit)
+    while lo and not (best and (best_twin or looked >= KZ__SEARCH_BLOCKS)) do
+      local twin = twin_is_free(f, lo)
       looked = looked + 1
       if (twin or not best) and not is_out(lo / size, half) then best, best_twin = lo, twin end
-      if best and (best_twin or looked >= KZ__SEARCH_BLOCKS) then return true end
-      lo = lo + size
+      lo = next_block(f, lo + size, limit)
     end
-    at = math.ceil(r.hi / size) * size
   end
-  return false
-end
-
-local function find()
-  best, looked, best_twin = nil, 0, nil
-  local from = seq == s.seq and s.cursor or 0
-  from = from < half and math.ceil(from / size) * size or 0
-  if not look(from, half) then look(0, math.min(from, half)) end
   return best, best_twin
 end
 
 local function row(key, lo, expired, secret)
-  write('HSET', key, 'serviceId', name, 'secret', secret, 'expired', int(expired), 'holder', holder, 'createdAt',
+  write('HSET', key, 'serviceId', NAME, 'secret', secret, 'expired', int(expired), 'holder', holder, 'createdAt',
         int(now), 'lo', int(lo), 'hi', int(lo + size), 'bitId', int(node_bits), 'bitSeq', int(seq), 'request', request,
         'asked', int(asked), 'released', '0', 'mine', secret)
 end
@@ -158,10 +157,13 @@ while true do
   -- What was swept is kept, with its time, and the sweep goes on while it finds something.
   write_free()
   write_foreign()
-  if #writes > 0 then write('HSET', KEYS[1], 'high', int(now)) end
+  if #writes > 0 then write('HSET', STORE, 'high', int(now)) end
   commit()
-  writes, gone, extra, taken, dropped, passed, foreign = {}, {}, {}, {}, {}, {}, {}
-  if swept < KZ__SWEEP_ROWS then return {'NOFREE'} end
+  gone, extra, taken, dropped, passed, foreign = {}, {}, {}, {}, {}, {}
+  if swept < KZ__SWEEP_ROWS then
+    local first = next_end(s)
+    return {'NOFREE', int(first and first.ends - now or 0), first and first.why or ''}
+  end
   swept = sweep(KZ__SWEEP_ROWS)
 end
 
@@ -170,9 +172,9 @@ if request ~= '' then
   for _, l in ipairs(found) do ids[#ids + 1] = int(l.id) end
   write('SET', base .. 'request:' .. request, table.concat(ids, ' '), 'PX', int(now - wall + s.lease + 1000))
 end
-s.granted = 1
+write('HSET', KEYS[1], 'granted', '1', 'cursor', int(s.cursor), 'last', int(s.last))
 write_free()
 write_foreign()
-save(s)
+save()
 commit()
 return answer(found)

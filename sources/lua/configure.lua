@@ -1,4 +1,4 @@
--- after: begin table new
+-- after: begin table rows place new
 -- ARGV goes on with what is wanted, empty where it stays: epoch, time, node, seq; lease, max, high_blocks. Once a lease
 -- was granted the epoch, the time bits and the sum of node and sequence bits are fixed: what is out counts slots by it.
 if not s then
@@ -19,6 +19,8 @@ for field, value in pairs(now_is) do
   write('HSET', KEYS[1], field, int(value))
 end
 if resized then make_space(s) end
-save(s)
+save()
 commit()
-return {'OK', int(now), int(generation), s.born, int(s.epoch), int(s.time), int(s.node), int(s.seq)}
+local out = head(s)
+for _, n in ipairs({s.epoch, s.time, s.node, s.seq}) do out[#out + 1] = int(n) end
+return out

@@ -19,8 +19,7 @@ local function list(name, first)
   base = prefix .. (name == 'default' and '' or name .. ':') .. 'lease:'
   local ids = redis.call('ZRANGEBYSCORE', base .. 'nodes', int(first), '+inf', 'LIMIT', 0, page - lines)
   if #ids == 0 then return nil end
-  local s = redis.call('HMGET', base .. 'service', 'node', 'seq', 'high')
-  now = math.max(wall, num(s[3], 'high'))
+  local s = redis.call('HMGET', base .. 'service', 'node', 'seq')
   local half, asked = 2 ^ (num(s[1], 'node') + num(s[2], 'seq') - 1), page - lines
   for _, id in ipairs(ids) do add(name, id, half) end
   return #ids == asked and num(ids[#ids], 'nodes') + 1 or nil

@@ -1,7 +1,8 @@
--- after: begin table rows candidates
+-- after: begin table rows place candidates
 -- ARGV: service, node, the secret that the signature was checked with, the watermark.
-local s, refusal = read_service(ARGV[1])
+local s, refusal = read_service()
 if refusal then return refusal end
+if s then settle(s) end
 local floor, first = num(ARGV[4], 'timestamp') + 1, nil
 for _, h in ipairs(s and candidates(s, num(ARGV[2], 'node')) or {}) do
   -- A lease and its twin share the secret, and end together.
@@ -13,6 +14,6 @@ for _, h in ipairs(s and candidates(s, num(ARGV[2], 'node')) or {}) do
   end
 end
 if not first then return {'NOTFOUND'} end
-save(s)
+save()
 commit()
-return {'OK', int(now), int(generation), s.born}
+return head(s)

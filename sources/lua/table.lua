@@ -3,7 +3,7 @@
 --   <base>lease:N         hash: a lease, or the twin with that number (serviceId, secret, expired, ...). It can also be
 --                         that of another provider, who knows these hashes and lease:last_assigned, and nothing else
 --   <base>lease:N:twin    hash: a twin whose number is that of a lease of another height
---   <base>lease:service   hash: the settings, the highest time answered, the cursor
+--   <base>lease:service   hash: the settings, the cursor, what is set aside (text, as in core/aside.c)
 --   <base>lease:last_assigned       the node assigned last
 --   <base>lease:free                sorted set of free ranges "lo:hi", by hi
 --   <base>lease:out, lease:twins    sorted sets of the rows that are out, "lo:hi:node", by end
@@ -11,21 +11,23 @@
 --   <base>lease:foreign             sorted set of the numbers that another provider was seen to hold, by end
 --   <base>lease:request:HEX         the nodes that a request got; ends with the leases
 --   <prefix>lease:services          sorted set of all services' names, by name
---   <prefix>lease:generation        grows with every write to any of them: a server answers for all services at once
+--   <prefix>lease:store             hash: of the whole store, the generation, which grows with every write; the highest
+--                                   time answered; its place, as in core/place.h
 --
 -- where <base> is the prefix, and for a service other than "default" its name and a colon.
 --
 -- KEYS[1] is <base>lease:service, KEYS[2] the set of all services; every other key is made from these two, which in a
--- cluster carry the {tag}. Nothing is written before commit(): Redis does not undo what a failed script has written.
+-- cluster carry the {tag}. ARGV[1] is the service and the caller's clock. Nothing is written before commit(): Redis does not undo what a failed script has written.
 local base = string.sub(KEYS[1], 1, -8)
 local FREE, LEASES, TWINS, NODES = base .. 'free', base .. 'out', base .. 'twins', base .. 'nodes'
-local LAST, FOREIGN = base .. 'last_assigned', base .. 'foreign'
-local GENERATION = string.sub(KEYS[2], 1, -9) .. 'generation'
+local LAST, FOREIGN, STORE = base .. 'last_assigned', base .. 'foreign', string.sub(KEYS[2], 1, -9) .. 'store'
+local NAME, WITNESS = string.match(ARGV[1], '^(%S+) (%d+)$')
 
 local writes = {}
 local function write(...) writes[#writes + 1] = {...} end
 local function commit()
   for _, w in ipairs(writes) do redis.call(unpack(w)) end
+  writes = {}
 end
 
 local function load(key)
@@ -47,39 +49,49 @@ local function owner(key)
   return nil, ends and ends > now and ends or nil
 end
 
-local wall = now
-local read = redis.call('MGET', GENERATION, LAST)
-local generation, last = num(read[1] or '0', 'generation'), tonumber(read[2] or nil) or -1
+-- The number assigned last, by whoever.
+local function last_assigned() return tonumber(redis.call('GET', LAST) or nil) or -1 end
+
+local wall, store = now, load(STORE)
+for _, field in ipairs({'generation', 'high', 'since', 'before', 'copy', 'passed', 'margin'}) do
+  store[field] = num(store[field] or (field == 'margin' and KZ__PLACE_MARGIN_MS) or '0', field)
+end
+local generation = store.generation
+if now < store.high then now = store.high end
+-- One clock that leaps by more than a day needs another one that says the same: time never goes back.
+if store.high > 0 and wall - store.high > KZ__REDIS_AHEAD_MS and num(WITNESS, 'clock') < wall - KZ__REDIS_AHEAD_MS then
+  return {'AHEAD', int(wall - store.high)}
+end
 
 -- The service's settings and what the table remembers; nil if there is none yet.
-local function read_service(name)
+local function read_service()
   local s = load(KEYS[1])
   if not s.name then return nil end
-  if s.name ~= name then return nil, {'NAME', s.name} end
-  for _, field in ipairs({'epoch', 'time', 'node', 'seq', 'lease', 'max', 'high_blocks', 'granted', 'cursor',
-                          'high', 'embargo', 'last'}) do
+  if s.name ~= NAME then return nil, {'NAME', s.name} end
+  for _, field in ipairs({'epoch', 'time', 'node', 'seq', 'lease', 'max', 'high_blocks', 'granted', 'cursor', 'last',
+                          'settled', 'part'}) do
     s[field] = num(s[field], field)
   end
-  if now < s.high then now = s.high end
+  s.asides = {}
+  for why, lo, hi, ends, note in string.gmatch(s.aside or '', '(%l) (%d+) (%d+) (%d+) ([^\n]*)\n') do
+    s.asides[#s.asides + 1] = {why = why, lo = num(lo), hi = num(hi), ends = num(ends), note = note}
+  end
   return s
 end
 
--- Refuses a store that is not the one seen before ('0': none): an older copy, or flushed. One that was made anew under
--- quarantine waits out all old leases by itself.
+-- Refuses a store that is not the one seen before ('0': none): an older copy, or flushed. One that has begun a new era
+-- knows that it may have forgotten something; one that was made anew under quarantine waits out all old leases.
 local function went_back(s, seen, born)
-  if born == '0' then return nil end
-  if not s or (s.born == born and generation < seen) or (s.born ~= born and s.embargo == 0) then
+  if born == '0' or math.floor(generation / KZ__REDIS_ERA) > math.floor(seen / KZ__REDIS_ERA) then return nil end
+  if not s or (s.born == born and generation < seen) or (s.born ~= born and s.quarantined ~= '1') then
     return {'BACK', int(generation), int(seen)}
   end
 end
 
 -- Time does not go back: the highest time answered is kept with what is written.
-local function save(s)
-  s.high = now
+local function save()
   generation = generation + 1
-  write('HSET', KEYS[1], 'high', int(s.high), 'cursor', int(s.cursor), 'granted', int(s.granted),
-        'last', int(s.last))
-  write('SET', GENERATION, int(generation))
+  write('HSET', STORE, 'generation', int(generation), 'high', int(now))
 end
 
 -- All slots of a service that has granted nothing, both halves.

@@ -708,7 +708,9 @@ class Settings(SettingsCase):
 
     def test_the_example_and_its_profiles_are_good(self):
         for profile in ("dev", "staging", "prod"):
-            done = self.check_config(read("deploy", "kazahana.conf"), "--profile", profile)
+            tokens = self.write("tokens", real.TOKEN + "\n")
+            text = read("deploy", "kazahana.conf").replace("/etc/kazahana/tokens", tokens)
+            done = self.check_config(text, "--profile", profile)
             self.assertEqual((done.returncode, done.stderr), (0, ""), profile)
 
 
