@@ -31,12 +31,12 @@ help: ## This list
 build: ## The program build/kazahana and the libraries beside it; installs missing packages
 	$(install_packages) build
 	@scripts/configure build
-	@ninja -C build
+	@ninja -C build program
 
 run: ## Build, start the server, mint an ID through it and take it apart; Ctrl-C ends it
 	$(install_packages) build
 	@scripts/configure build >/dev/null
-	@ninja -C build --quiet
+	@ninja -C build --quiet program
 	@scripts/demo build/kazahana
 
 check: ## Worth running while you work, under two minutes: lint, build, and the suites that start nothing slow
@@ -90,13 +90,22 @@ bench: ## The speed goals with the measured ratios beside them
 	@build/bench/bench $(BENCH_ARGS)
 	@build/bench/leases
 
-bench-peers: build ## The same work done by others, in one table
+bench-peers: ## The same work done by others, in one table
+	$(install_packages) build
+	@scripts/configure build
+	@ninja -C build
 	@bench/peers/run --json build/peers.json
 
-bench-languages: build ## The bindings beside what their languages have, CPU time for an ID
+bench-languages: ## The bindings beside what their languages have, CPU time for an ID
+	$(install_packages) build
+	@scripts/configure build
+	@ninja -C build
 	@bench/languages/run $(BENCH_ARGS)
 
-bench-report: build ## docs/bench.svg and docs/bench.md from a real run
+bench-report: ## docs/bench.svg and docs/bench.md from a real run
+	$(install_packages) build
+	@scripts/configure build
+	@ninja -C build
 	@bench/report
 
 bench-postgres: ## Inserts, index sizes and joins in PostgreSQL: kazahana's keys, UUIDs, bigserial

@@ -1,9 +1,9 @@
 /* kazahana next: mints IDs and prints them. */
 #include "cli/args.h"
-#include "cli/idlines.h"
+#include "cli/next/idlines.h"
+#include "cli/next/pace.h"
+#include "cli/next/progress.h"
 #include "cli/output.h"
-#include "cli/pace.h"
-#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/stop.h"
 #include "cli/times.h"
