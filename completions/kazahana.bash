@@ -55,7 +55,7 @@ _kazahana_options()
         echo '--listen --store --ids-from --layout --service --throughput --backward --fallback --token-file --tls-cert' \
             '--tls-key --config --profile --check-config --loops --connections --request-timeout --idle-timeout' \
             '--no-create-services --server-name --max-services --ui --handshakes' \
-            '--access-log --log-level --log-format'
+            '--access-log --key-file --log-level --log-format'
         ;;
     esac
 }

@@ -29,8 +29,8 @@ void settings_init(settings *s)
 
 void settings_free(settings *s)
 {
-    char *texts[] = {s->listen,     s->store,    s->ids_from, s->layout,  s->service,    s->server_name,
-                     s->token_file, s->tls_cert, s->tls_key,  s->profile, s->config_file};
+    char *texts[] = {s->listen,     s->store,    s->ids_from, s->layout,  s->service, s->server_name,
+                     s->token_file, s->key_file, s->tls_cert, s->tls_key, s->profile, s->config_file};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     for (size_t i = 0; i < SETTINGS_KEYS_MAX; i++)

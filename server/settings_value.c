@@ -187,6 +187,11 @@ static bool read_token_file(settings *s, const char *value, WHY)
     return read_path(&s->token_file, value, why);
 }
 
+static bool read_key_file(settings *s, const char *value, WHY)
+{
+    return read_path(&s->key_file, value, why);
+}
+
 static bool read_tls_cert(settings *s, const char *value, WHY)
 {
     return read_path(&s->tls_cert, value, why);
@@ -283,31 +288,32 @@ static bool read_no_create_services(settings *s, const char *value, WHY)
 }
 
 static const settings_key keys[] = {
-    {"listen", true, false, false, read_listen},
-    {"store", true, false, false, read_store},
-    {"config", false, false, false, read_config},
-    {"profile", false, false, false, read_profile},
-    {"ids_from", true, false, false, read_ids_from},
-    {"layout", true, false, false, read_layout},
-    {"service", true, false, false, read_service},
-    {"backward", true, false, false, read_backward},
-    {"fallback", true, false, false, read_fallback},
-    {"throughput", true, false, false, read_throughput},
-    {"server_name", true, false, false, read_server_name},
-    {"token_file", true, false, true, read_token_file},
-    {"tls_cert", true, false, false, read_tls_cert},
-    {"tls_key", true, false, false, read_tls_key},
-    {"loops", true, false, false, read_loops},
-    {"connections", true, false, false, read_connections},
-    {"max_services", true, false, false, read_max_services},
-    {"request_timeout", true, false, false, read_request_timeout},
-    {"idle_timeout", true, false, false, read_idle_timeout},
-    {"ui", true, false, false, read_ui},
-    {"handshakes", true, false, false, read_handshakes},
-    {"access_log", true, true, false, read_access_log},
-    {"log_level", true, false, true, read_log_level},
-    {"log_format", true, false, false, read_log_format},
-    {"no_create_services", true, true, false, read_no_create_services},
+    {"listen", true, false, read_listen},
+    {"store", true, false, read_store},
+    {"config", false, false, read_config},
+    {"profile", false, false, read_profile},
+    {"ids_from", true, false, read_ids_from},
+    {"layout", true, false, read_layout},
+    {"service", true, false, read_service},
+    {"backward", true, false, read_backward},
+    {"fallback", true, false, read_fallback},
+    {"throughput", true, false, read_throughput},
+    {"server_name", true, false, read_server_name},
+    {"token_file", true, false, read_token_file, .reloadable = true},
+    {"key_file", true, false, read_key_file},
+    {"tls_cert", true, false, read_tls_cert},
+    {"tls_key", true, false, read_tls_key},
+    {"loops", true, false, read_loops},
+    {"connections", true, false, read_connections},
+    {"max_services", true, false, read_max_services},
+    {"request_timeout", true, false, read_request_timeout},
+    {"idle_timeout", true, false, read_idle_timeout},
+    {"ui", true, false, read_ui},
+    {"handshakes", true, false, read_handshakes},
+    {"access_log", true, true, read_access_log},
+    {"log_level", true, false, read_log_level, .reloadable = true},
+    {"log_format", true, false, read_log_format},
+    {"no_create_services", true, true, read_no_create_services},
 };
 _Static_assert(sizeof keys / sizeof *keys <= SETTINGS_KEYS_MAX, "each has its rank");
 
