@@ -3,9 +3,9 @@
 
 // Told apart by lightness too, and neither amber nor red, which mean something here.
 const LIGHT = ['#0067a5', '#007a55', '#a83279', '#2f8fd0', '#4338a8', '#7d1f4e', '#1f8378',
-  '#6aa9dc', '#4dae8d', '#cf7fb4', '#8f86d8', '#b86a8f', '#67b5ac', '#5b6b80'];
+  '#6aa9dc', '#4dae8d', '#cf7fb4', '#8f86d8', '#b86a8f', '#67b5ac', '#0f5f66'];
 const DARK = ['#4ba3d9', '#2fbf93', '#e08fbd', '#8ccbf2', '#9d94ee', '#d9698f', '#6fd0c1',
-  '#2f7fb8', '#1f8f6c', '#b0588c', '#6f63cc', '#f2b8d3', '#b5e6de', '#a9b8cb'];
+  '#2f7fb8', '#1f8f6c', '#b0588c', '#6f63cc', '#f2b8d3', '#b5e6de', '#b9d66a'];
 const FONT = '11px system-ui, sans-serif', BOLD = `600 ${FONT}`;
 const AXIS = 24, TOP = 22, GAP = 30, ROW_MAX = 36;
 const STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800].map((s) => s * 1000);
@@ -132,7 +132,7 @@ export class Plane {
     const t1 = this.t0 + view.leaseMs * view.span;
     const seen = view.leases.filter((l) => Math.max(l.end, l.twinEnd) > this.t0 && l.created < t1);
     const rows = new Set(seen.map((l) => l.lo)).size;
-    this.tallest = Math.max(this.tallest, rows > 24 ? 600 : rows > 10 ? 520 : rows > 4 ? 440 : 380);
+    this.tallest = Math.max(this.tallest, rows > 16 ? 600 : rows > 10 ? 520 : rows > 4 ? 440 : 380);
     const height = narrow ? Math.min(this.tallest, 460) : this.tallest;
     this.size(width, height);
     const room = height - TOP - GAP - AXIS, upper = Math.round(room * 0.42), lower = room - upper;
@@ -345,7 +345,7 @@ export class Plane {
   label(text, x, y, w, h, color) {
     const {ctx} = this;
     const from = Math.max(x, this.left);
-    if (h < 9 || x + w - from < 70) return;
+    if (h < 8 || x + w - from < 70) return;
     ctx.font = `${Math.min(11, h)}px system-ui, sans-serif`;
     ctx.textAlign = 'left';
     ctx.textBaseline = 'middle';

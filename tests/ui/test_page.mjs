@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import {axe, closeBrowser, folder, freePort, kill, open, openBrowser, program, Server, start, until} from './browser.mjs';
+import {axe, closeBrowser, closePages, folder, freePort, kill, open, openBrowser, program, Server, start, until} from './browser.mjs';
 
 const wanted = process.argv[6] || '';
 const tests = [];
@@ -135,6 +135,31 @@ test('each service has a plane of its own', async (server) => {
   await page.selectOption('#service', 'web');
   await page.waitForFunction(() => kazahana.plane.boxes.every((b) => b.lease.service === 'web') && document.querySelectorAll('#rows tr').length === 1);
   assert.match(await page.textContent('#rows'), /host=w/);
+  quiet(page);
+});
+
+test('reserved nodes are drawn as such', async (server) => {
+  // The server's own answer, with a line as it writes one for a reserved range.
+  const page = await open(server, {wait: false});
+  await page.route('**/leases?*', async (route) => {
+    const answer = await route.fetch(), body = await answer.json();
+    body.leases.push({service: 'default', id: 32, kind: 'reserved', nodes: 32, bitId: 14, bitSeq: 8, created: null, expired: null,
+      fallbackCreated: null, fallbackExpired: null, meta: 'the old workers'});
+    await route.fulfill({response: answer, json: body});
+  });
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector('#rows').textContent.includes('reserved: the old workers'));
+  assert.match(await page.textContent('#rows'), /32–63/);
+  assert.equal(await page.textContent('#free'), '8,159');
+  assert.equal(await page.textContent('#out'), '1');
+  const box = await page.evaluate(() => {
+    const {plane} = kazahana, boxes = plane.boxes.filter((b) => b.lease.reserved);
+    return {count: boxes.length, x: boxes[0].x, w: boxes[0].w, left: plane.left, width: plane.canvas.clientWidth, y: boxes[0].y + 4};
+  });
+  assert.equal(box.count, 1);
+  assert.ok(box.x <= box.left && box.x + box.w >= box.width, 'from the beginning, for ever');
+  await page.hover('#plane', {position: {x: box.left + 300, y: box.y}});
+  assert.match(await page.textContent('#tip'), /Nodes 32 to 63, reserved.*the old workers.*never/);
   quiet(page);
 });
 
@@ -387,6 +412,7 @@ for (const {name, run} of tests.filter((t) => t.name.includes(wanted))) {
     failed++;
     console.log(`FAILED ${name}\n${e.stack}`);
   }
+  await closePages();
   if (server) await server.kill();
 }
 await closeBrowser();
