@@ -145,6 +145,7 @@ typedef struct kz_layout kz_layout;
  *                                   kazahana serve, or several on one store, for many machines. ?token-file=/path,
  *                                   ?token=t or the variable KAZAHANA_TOKEN if it wants a token
  *     https://...                   the same with TLS; ?cacert=/path
+ *     http+unix:///path/k.sock      one of this machine, by its Unix socket
  *     tsid+redis://host[:port][/db] one of the 1,024 TSID slots sys:tsid:node:N in Redis, shared with programs that
  *                                   take the same keys with SETNX. ?ttl=24h, ?refresh=12h, ?prefix=p. Redis must be
  *                                   there at the start, unless ?dev=1 or the variable KAZAHANA_ALLOW_DEV=1 allows a
@@ -601,6 +602,14 @@ typedef struct kz_lease {
     char secret[KZ_SECRET_SIZE]; /* signs the release; empty if the source wants none */
 } kz_lease;
 
+/* What a client did since it last told its source. Sources that add it up get it with acquires and releases that they
+ * would get anyway; others leave it alone. An answer that is lost is told twice. */
+typedef struct kz_usage {
+    uint64_t ids, fenced, unfenced; /* IDs by kind: leased, and fallback */
+    uint64_t exhausted;             /* milliseconds whose slots were used up while more were wanted */
+    uint64_t clock_back;            /* steps of the clock backwards */
+} kz_usage;
+
 typedef struct kz_acquire {
     const char *service;                    /* "default" unless the options say otherwise */
     const char *holder;                     /* who asks, for people: a JSON object of texts, below KZ_HOLDER_SIZE */
@@ -608,6 +617,7 @@ typedef struct kz_acquire {
     uint8_t request_id[KZ_REQUEST_ID_SIZE]; /* random; asking twice is asking once */
     int64_t from_ms;                        /* Unix ms: the caller's clock or its last ID, whichever is later */
     const kz_lease *holds; /* the lease to be succeeded, for sources that can make one longer; or NULL */
+    const kz_usage *used;  /* or NULL */
 } kz_acquire;
 
 typedef struct kz_grant {
@@ -627,6 +637,7 @@ typedef struct kz_release {
     int64_t timestamp_ms; /* no ID later than this was or will be minted from the lease; the source's time or later */
     kz_id next;           /* exactly: no ID at or above this one */
     const char *signature;
+    const kz_usage *used; /* or NULL */
 } kz_release;
 
 /* What a line of the table is. A reserved range is granted to nobody. */
