@@ -20,7 +20,7 @@ install_packages = @scripts/install-packages
 endif
 
 .PHONY: help build run check test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
-	format install node bench-languages clean go posts scale-demo
+	format install node node-packages bench-languages clean go java posts scale-demo
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -55,9 +55,16 @@ go: ## The Go module bindings/go: the C core beside it, built
 	$(install_packages) build go
 	@bindings/go/run-tests --build
 
+java: ## The Java artifacts, into the local Maven repository
+	$(install_packages) build java
+	@bindings/java/run-tests --build
+
 node: ## The npm package bindings/node, ready for `npm install PATH`
 	$(install_packages) build node
 	@bindings/node/run-tests --build
+
+node-packages: node ## What is published on npm, in build/node/packages: x64 and arm64, glibc and musl, by zig cc
+	@bindings/node/make-packages
 
 posts: ## The example backend, build/examples/posts/posts
 	$(install_packages) build posts

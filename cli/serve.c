@@ -36,8 +36,10 @@ static int run(const struct command *command, int argc, char **argv)
         return report_failure("%s", message);
     }
     int result = 0;
-    if (check_only)
+    if (check_only && serve_check(&s, message))
         puts("the configuration is good");
+    else if (check_only)
+        result = report_failure("%s", message);
     else
         result = serve(&s);
     settings_free(&s);
@@ -50,7 +52,7 @@ static const char help[] =
     "Serves leases and IDs over HTTP until it gets SIGTERM or SIGINT. SIGHUP reads the tokens, the log level and the\n"
     "services again.\n"
     "\n"
-    "      --listen ADDR:PORT    where (127.0.0.1:7070); port 0 takes any that is free\n"
+    "      --listen ADDR:PORT    where (127.0.0.1:7070); port 0 takes any that is free; unix:/path for a socket\n"
     "      --store URL           the lease table (the embedded SQLite file)\n"
     "      --ids-from URL        where /id gets its node from (a lease of the store's)\n"
     "      --layout L            of the IDs of /id\n"
@@ -60,18 +62,21 @@ static const char help[] =
     "      --fallback F          never, fenced (default), any\n"
     "      --server-name N,...   names that clients may call it by, beside those of loopback\n"
     "      --token-file F        POST, DELETE and /leases want one of its tokens\n"
+    "      --key-file F          keys of external IDs, for /decode\n"
     "      --tls-cert F, --tls-key F\n"
     "      --config FILE         more settings, and [service \"name\"] and [profile \"name\"] sections\n"
-    "      --profile NAME        of the file\n"
-    "      --check-config        only read the settings and say whether they are good\n"
+    "      --profile NAME        of the file; snowflake and tsid need none\n"
+    "      --check-config        only read the settings and the files they name, and say whether they are good\n"
     "      --loops N             threads that serve (one for each core)\n"
     "      --connections N       at the same time (10000)\n"
+    "      --handshakes N        TLS handshakes at the same time (1000)\n"
     "      --request-timeout T, --idle-timeout T\n"
     "      --max-services N      services that the store may have before no more are made (1000); 0: no limit\n"
     "      --ui on|off           the page for browsers at / (on)\n"
     "      --no-create-services  refuse services that are not in the file\n"
     "      --log-level L         error, warning, info (default), debug\n"
     "      --log-format F        logfmt (default), json\n"
+    "      --access-log          a line for each request\n"
     "\n"
     "Every option is also a KAZAHANA_* variable (KAZAHANA_LISTEN) and a key of the file (listen = ...).\n"
     "\n"
@@ -79,6 +84,6 @@ static const char help[] =
     "  kazahana serve\n"
     "  curl -s localhost:7070/id\n"
     "  kazahana serve --listen 0.0.0.0:7070 --store redis://localhost --token-file /etc/kazahana/tokens\n"
-    "  WORKER_ID=7 kazahana serve --ids-from env:WORKER_ID --layout snowflake --backward fail\n";
+    "  WORKER_ID=7 kazahana serve --profile snowflake\n";
 
 const struct command serve_command = {"serve", "the server: leases and IDs over HTTP", help, run};

@@ -60,12 +60,15 @@ void http_reply_send(http_reply *reply);
 typedef struct http_settings {
     const char *address; /* "127.0.0.1" or "::1" */
     uint16_t port;       /* 0: any; see http_server_port */
+    const char *path;    /* instead of both: a Unix socket's, made with mode 0660; NULL: none */
+    int fd;              /* instead of all: a socket that listens already, and is not closed; 0: none */
     unsigned loops;      /* threads, each with its own listening socket (SO_REUSEPORT) */
     unsigned connections_max;
     int64_t request_ms;             /* from a request's first byte to its last: slow headers and slow bodies are cut */
     int64_t idle_ms;                /* between requests */
     int64_t write_ms;               /* an answer that is not taken */
     const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
+    unsigned handshakes_max;        /* of TLS, under way at the same time; 0: no limit */
     http_handler handler;
     void *app;
     /* One call for each request that was answered, or refused before it reached the handler (then the tag is 0). `loop`
@@ -73,6 +76,8 @@ typedef struct http_settings {
      * request's last byte until its answer leaves with those of its batch. Must be quick. NULL: none. */
     void (*observe)(void *app, unsigned loop, unsigned tag, int status, int64_t ns);
     void (*log)(void *app, int level, const char *message); /* syslog's levels; NULL: none */
+    /* One call for each request that the handler answered: who asked for what, and what came of it. NULL: none. */
+    void (*access)(void *app, const http_request *request, const char *peer, int status, size_t bytes, int64_t ns);
 } http_settings;
 
 typedef struct http_server http_server;

@@ -1,5 +1,6 @@
 /* POST /lease, DELETE /lease/{id}, GET /leases and GET /time: the lease table over HTTP. */
 #include "server/app.h"
+#include "server/log.h"
 #include "server/settings_value.h"
 
 #include <inttypes.h>
@@ -107,9 +108,25 @@ static void write_lease(http_reply *reply, const kz_lease *l)
                       l->node_bits, l->seq_bits, l->fallback_created_ms, l->fallback_expired_ms);
 }
 
+/* Grants and releases for those who look into something, refusals for everybody: but only some a second. */
+static void log_lease(const store_job *job, const char *done, const char *refused, uint32_t id, size_t count)
+{
+    char node[16], leases[16];
+    snprintf(node, sizeof node, "%" PRIu32, id);
+    snprintf(leases, sizeof leases, "%zu", count);
+    const char *service = *job->service ? job->service : "any";
+    if (job->status)
+        log_often(LOG_AT_INFO, refused, "service", service, "status", kz_status_name(job->status), "message",
+                  job->err.message, NULL);
+    else
+        log_event(LOG_AT_DEBUG, done, "service", service, "node", node, "leases", leases, "holder", job->holder, NULL);
+}
+
 static void acquired(store_job *job)
 {
     http_reply *reply = job->reply;
+    log_lease(job, "lease-granted", "lease-refused", job->status ? 0 : job->grant->leases[0].id,
+              job->status ? 0 : job->grant->count);
     if (job->status) {
         problem_of(reply, job->status, job->err.message);
     } else {
@@ -234,6 +251,7 @@ http_outcome post_lease(call *c)
 static void released(store_job *job)
 {
     http_reply *reply = job->reply;
+    log_lease(job, "lease-released", "release-refused", job->release.id, 1);
     if (job->status)
         problem_of(reply, job->status, job->err.message);
     else

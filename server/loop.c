@@ -3,10 +3,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -16,7 +19,11 @@ static _Thread_local char message[256];
 
 static const char *explain(const http_settings *settings, const char *what, int error)
 {
-    snprintf(message, sizeof message, "cannot %s %s:%u: %s", what, settings->address, settings->port, strerror(error));
+    if (settings->path)
+        snprintf(message, sizeof message, "cannot %s unix:%s: %s", what, settings->path, strerror(error));
+    else
+        snprintf(message, sizeof message, "cannot %s %s:%u: %s", what, settings->address, settings->port,
+                 strerror(error));
     return message;
 }
 
@@ -193,14 +200,68 @@ static uint16_t bound_port(int fd)
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
     getsockname(fd, (struct sockaddr *)&address, &size);
+    if (address.ss_family != AF_INET && address.ss_family != AF_INET6)
+        return 0;
     return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
                                                : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+/* A socket of that path which nobody listens on is left over from a server that was killed. */
+static int bind_path(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EAGAIN) {
+        close(fd);
+        errno = EADDRINUSE;
+        return -1;
+    }
+    struct stat facts;
+    if (errno == ECONNREFUSED && lstat(path, &facts) == 0 && S_ISSOCK(facts.st_mode)) /* a plain file says that too */
+        unlink(path);
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && chmod(path, 0660) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* All loops accept from one socket: there is only one of a path, and only one was handed over. */
+static const char *listen_shared(http_server *server, http_loop *loop, bool first)
+{
+    const http_settings *settings = &server->settings;
+    if (first && settings->path) {
+        server->listens = bind_path(settings->path);
+        server->made_path = server->listens >= 0;
+    } else if (first) {
+        server->listens = fcntl(settings->fd, F_DUPFD_CLOEXEC, 3);
+        server->port = bound_port(settings->fd);
+    }
+    int fd = server->listens < 0 ? -1 : fcntl(server->listens, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0)
+        return explain(settings, "listen on", errno);
+    int error = uv_tcp_open(&loop->listener, fd);
+    if (error < 0)
+        close(fd);
+    else
+        error = uv_listen((uv_stream_t *)&loop->listener, BACKLOG, on_connection);
+    return error < 0 ? explain(settings, "listen on", -error) : NULL;
 }
 
 static const char *listen_on(http_server *server, http_loop *loop, bool first)
 {
     const http_settings *settings = &server->settings;
     struct sockaddr_storage address;
+    if (settings->path || settings->fd)
+        return listen_shared(server, loop, first);
     if (parse_address(settings, first ? settings->port : server->port, &address) < 0)
         return explain(settings, "understand the address", EINVAL);
     bool shared = settings->loops > 1;
@@ -281,6 +342,8 @@ void http_server_free(http_server *server)
     for (unsigned i = 0; i < server->settings.loops; i++)
         loop_free(&server->loops[i]);
     tls_context_close(server->tls);
+    if (server->listens >= 0)
+        close(server->listens);
     free(server->loops);
     free(server);
 }
@@ -294,6 +357,9 @@ void http_server_stop(http_server *server, int64_t grace_ms)
     for (unsigned i = 0; i < server->started; i++)
         pthread_join(server->loops[i].thread, NULL);
     server->started = 0;
+    if (server->made_path)
+        unlink(server->settings.path);
+    server->made_path = false;
 }
 
 /* Signals are for the program's own threads; a blocked SIGPIPE is an error of the write. */
@@ -318,6 +384,7 @@ const char *http_server_start(http_server **out, const http_settings *settings)
         return "out of memory";
     const char *error = NULL;
     server->settings = *settings;
+    server->listens = -1;
     if (server->settings.loops == 0)
         server->settings.loops = 1;
     server->loops = calloc(server->settings.loops, sizeof *server->loops);

@@ -48,7 +48,7 @@ typedef enum loop_deadline {
 } loop_deadline;
 
 struct http_conn {
-    uv_tcp_t tcp;
+    uv_tcp_t tcp; /* or a Unix socket: libuv does the same with both */
     uv_os_fd_t fd;
     http_loop *loop;
     http_conn *earlier, *later_one; /* neighbours in the list of its deadline */
@@ -64,6 +64,7 @@ struct http_conn {
     tls_session *tls;
     loop_deadline deadline;
     bool counted;   /* against connections_max */
+    bool shakes;    /* against handshakes_max */
     bool reads;     /* libuv reads for us */
     bool eof;       /* the client sends no more */
     bool last;      /* close once the answers are out */
@@ -111,7 +112,9 @@ struct http_server {
     tls_context *tls;
     uint16_t port;
     unsigned started; /* threads */
-    atomic_uint connections_now;
+    int listens; /* the socket that all loops share: a Unix one, or one that was handed over; -1: each has its own */
+    bool made_path;
+    atomic_uint connections_now, handshakes_now;
     atomic_bool stopping;
     atomic_llong grace_ms;
     http_loop *loops;

@@ -21,11 +21,19 @@ static void on_closed(uv_handle_t *handle)
     loop_conn_gone(loop);
 }
 
+static void handshake_over(http_conn *conn)
+{
+    if (conn->shakes)
+        atomic_fetch_sub(&conn->loop->server->handshakes_now, 1);
+    conn->shakes = false;
+}
+
 void conn_close(http_conn *conn)
 {
     if (conn->closed)
         return;
     conn->closed = true;
+    handshake_over(conn);
     deadline_set(conn, LOOP_NO_DEADLINE, 0);
     if (conn->reading)
         exchange_put(conn->loop, conn->reading);
@@ -183,6 +191,8 @@ static void serve_tls(http_conn *conn)
     http_loop *loop = conn->loop;
     while (may_begin(conn)) {
         int got = tls_read(conn->tls, loop->plain, LOOP_PLAIN_SIZE);
+        if (conn->shakes && tls_ready(conn->tls))
+            handshake_over(conn);
         if (got == TLS_MORE)
             return;
         if (got == TLS_ENDED) {
@@ -271,6 +281,13 @@ void conn_open(http_conn *conn)
     conn->counted = true;
     loop_count(&loop->connections_total, 1);
     conn->began_ms = uv_now(&loop->uv);
+    unsigned most = server->settings.handshakes_max;
+    conn->shakes = server->tls != NULL;
+    if (conn->shakes && atomic_fetch_add(&server->handshakes_now, 1) >= most && most) {
+        loop_count(&loop->refused_total, 1);
+        conn_close(conn);
+        return;
+    }
     if (server->tls && !(conn->tls = tls_session_open(server->tls))) {
         conn_close(conn);
         return;

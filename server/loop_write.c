@@ -2,7 +2,9 @@
  * connection. */
 #include "loop.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 struct loop_write {
@@ -39,6 +41,36 @@ static void note_answer(http_loop *loop, unsigned tag, int status, uint64_t bega
     loop->answered[loop->answered_count++] = (loop_answered){began_ns, tag, status};
 }
 
+/* "127.0.0.1:50112", or "unix" for a socket of this machine. */
+static void peer_text(const http_conn *conn, char text[static 64])
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+    char host[48] = "";
+    getpeername(conn->fd, (struct sockaddr *)&address, &size);
+    if (address.ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
+        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
+        snprintf(text, 64, "%s:%u", host, ntohs(v4->sin_port));
+    } else if (address.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
+        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
+        snprintf(text, 64, "[%s]:%u", host, ntohs(v6->sin6_port));
+    } else {
+        strcpy(text, "unix");
+    }
+}
+
+static void tell_access(http_conn *conn, const http_exchange *exchange)
+{
+    const http_settings *settings = conn->loop->settings;
+    const http_reply *reply = &exchange->reply;
+    char peer[64];
+    peer_text(conn, peer);
+    settings->access(settings->app, &exchange->parser.request, peer, reply->failed ? 500 : reply->status,
+                     reply->body.length, exchange->began_ns ? (int64_t)(uv_hrtime() - exchange->began_ns) : 0);
+}
+
 void conn_answer(http_conn *conn, http_exchange *exchange)
 {
     http_loop *loop = conn->loop;
@@ -48,6 +80,8 @@ void conn_answer(http_conn *conn, http_exchange *exchange)
         after = HTTP_CLOSE;
         conn->last = true;
     }
+    if (loop->settings->access)
+        tell_access(conn, exchange);
     bool built = http_reply_build(&exchange->reply, request->head, after, &loop->out);
     note_answer(loop, exchange->reply.tag, exchange->reply.failed ? 500 : exchange->reply.status, exchange->began_ns);
     exchange_put(loop, exchange);
@@ -62,6 +96,8 @@ void conn_refuse(http_conn *conn, int status, const char *why)
     http_reply_problem(&reply, status, why);
     if (status == 503)
         http_reply_header(&reply, "Retry-After", "1");
+    if (status == 405) /* of any path: the request was not read that far */
+        http_reply_header(&reply, "Allow", "GET, HEAD, POST, DELETE");
     conn->last = true;
     bool built = http_reply_build(&reply, false, HTTP_CLOSE, &loop->out);
     http_reply_free(&reply);

@@ -8,4 +8,8 @@
  * exit status. */
 int serve(settings *s);
 
+/* Reads what a start would read: tokens, certificate and key, the form of the URLs. False: `message` says what is
+ * wrong. */
+bool serve_check(const settings *s, char message[static 512]);
+
 #endif

@@ -23,6 +23,7 @@ void settings_init(settings *s)
         .create_services = true,
         .connections_max = 10000,
         .max_services = 1000,
+        .handshakes_max = 1000,
         .request_ms = 10000,
         .idle_ms = 60000,
         .write_ms = 10000,
@@ -32,14 +33,19 @@ void settings_init(settings *s)
 
 void settings_free(settings *s)
 {
-    char *texts[] = {s->listen,     s->store,    s->ids_from, s->layout,  s->service,    s->server_name,
-                     s->token_file, s->tls_cert, s->tls_key,  s->profile, s->config_file};
+    char *texts[] = {s->listen,     s->store,    s->ids_from, s->layout,  s->service, s->server_name,
+                     s->token_file, s->key_file, s->tls_cert, s->tls_key, s->profile, s->config_file};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     for (int i = 0; i < s->word_count; i++)
         free(s->words[i]);
     free(s->words);
     *s = (settings){0};
+}
+
+const char *settings_unix_path(const char *listen)
+{
+    return strncmp(listen, "unix:", 5) == 0 ? listen + 5 : NULL;
 }
 
 static bool split_listen(const char *text, char host[static 64], const char **port_text)
@@ -156,6 +162,13 @@ static const settings_key *key_of_variable(const char *name, size_t length)
     return settings_key_find(lower, length, false);
 }
 
+/* What Kubernetes sets in every pod beside a Service called kazahana. */
+static bool is_of_kubernetes(const char *name)
+{
+    return strncmp(name, "SERVICE_HOST=", 13) == 0 || strncmp(name, "SERVICE_PORT", 12) == 0 ||
+           strncmp(name, "PORT=", 5) == 0 || strncmp(name, "PORT_", 5) == 0;
+}
+
 static bool read_environment(settings *s, char message[static 512])
 {
     char why[SETTINGS_WHY_SIZE];
@@ -168,6 +181,8 @@ static bool read_environment(settings *s, char message[static 512])
         if (strncmp(*variable, "KAZAHANA_ALLOW_DEV=", 19) == 0 || strncmp(*variable, "KAZAHANA_TOKEN=", 15) == 0)
             continue;
         const char *name = *variable + strlen(PREFIX);
+        if (is_of_kubernetes(name))
+            continue;
         const settings_key *key = key_of_variable(name, (size_t)(equals - name));
         if (!key) {
             snprintf(message, 512, "unknown variable %.*s in the environment", length < 100 ? length : 100, *variable);
@@ -221,9 +236,14 @@ bool settings_read(settings *s, int argc, char **argv, bool *check_only, bool *u
         return false;
     if (s->config_file && !settings_parse_file(s, s->config_file, message))
         return false;
-    if (s->profile && !s->config_file) {
+    if (s->profile && !s->profile_found && settings_is_built_in(s->profile)) {
+        if (!settings_built_in(s, message))
+            return false;
+    } else if (s->profile && !s->config_file) {
         *usage = true;
-        snprintf(message, 512, "profile \"%.63s\" stands in a config file: name one with --config", s->profile);
+        snprintf(message, 512,
+                 "profile \"%.63s\" stands in a config file: name one with --config (snowflake and tsid need none)",
+                 s->profile);
         return false;
     }
     if (!default_text(&s->listen, "127.0.0.1:7070") || !default_text(&s->service, "default") ||
@@ -261,6 +281,7 @@ static void name_what_waits(const settings *old, const settings *new, char messa
     name_if(old->fallback != new->fallback, "fallback", message);
     name_if(old->throughput_min != new->throughput_min || old->throughput_max != new->throughput_max, "throughput",
             message);
+    name_if(!same(old->key_file, new->key_file), "key_file", message);
     name_if(!same(old->tls_cert, new->tls_cert), "tls_cert", message);
     name_if(!same(old->tls_key, new->tls_key), "tls_key", message);
     name_if(old->loops != new->loops, "loops", message);
@@ -268,6 +289,8 @@ static void name_what_waits(const settings *old, const settings *new, char messa
     name_if(old->max_services != new->max_services, "max_services", message);
     name_if(old->request_ms != new->request_ms, "request_timeout", message);
     name_if(old->idle_ms != new->idle_ms, "idle_timeout", message);
+    name_if(old->handshakes_max != new->handshakes_max, "handshakes", message);
+    name_if(old->access_log != new->access_log, "access_log", message);
     name_if(old->log_json != new->log_json, "log_format", message);
     name_if(old->no_ui != new->no_ui, "ui", message);
     name_if(old->create_services != new->create_services, "no_create_services", message);

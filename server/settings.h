@@ -24,6 +24,7 @@ typedef struct settings {
     char *service;     /* that /id mints for; "default" */
     char *server_name; /* what clients may call it beside loopback, several with blanks or commas; NULL: nothing */
     char *token_file;  /* NULL: no token is asked for */
+    char *key_file;    /* of external IDs; NULL: the mixer */
     char *tls_cert, *tls_key;
     char *profile;     /* as chosen */
     char *config_file; /* as read; NULL: none */
@@ -39,9 +40,12 @@ typedef struct settings {
     int64_t request_ms, idle_ms, write_ms;
     int log_level; /* 0 error, 1 warning, 2 info, 3 debug */
     bool log_json;
+    bool access_log;                         /* a line for each request */
+    unsigned handshakes_max;                 /* TLS handshakes under way */
     service_settings services[SERVICES_MAX]; /* [service "name"] sections */
     size_t service_count;
     /* For settings*.c alone: where each value came from, and the words it was started with, for settings_reload. */
+    bool profile_found; /* in the file */
     uint8_t ranks[SETTINGS_KEYS_MAX];
     char **words;
     int word_count;
@@ -61,6 +65,8 @@ bool settings_reload(settings *s, char message[static 512]);
 
 void settings_free(settings *s);
 
+/* The path behind "unix:", or NULL if it is no such address. */
+const char *settings_unix_path(const char *listen);
 /* "host:port" taken apart; IPv6 in brackets. */
 bool settings_listen(const char *text, char host[static 64], uint16_t *port, char message[static 512]);
 

@@ -232,7 +232,9 @@ bool settings_parse(settings *s, const char *name, const char *text, size_t leng
         fail(r, "neither a section nor key = value");
     } else if (wrong < 0) {
         snprintf(message, 512, "%.300s: out of memory", name);
-    } else if (right && s->profile && !profile_is_there(r)) {
+    } else if (right && s->profile && profile_is_there(r)) {
+        s->profile_found = true;
+    } else if (right && s->profile && !settings_is_built_in(s->profile)) {
         snprintf(message, 512, "%.300s: there is no [profile \"%.63s\"]", name, s->profile);
         right = false;
     }

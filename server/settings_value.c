@@ -66,6 +66,18 @@ static bool find_unit_ms(const char *name, int64_t *ms)
     return false;
 }
 
+/* In the largest unit that it is a whole number of. */
+static const char *duration_text(char text[static 24], int64_t ms)
+{
+    static const char *const names[] = {"ms", "s", "min", "h", "d"};
+    static const int64_t steps[] = {1000, 60, 60, 24};
+    size_t unit = 0;
+    while (unit < 4 && ms && ms % steps[unit] == 0)
+        ms /= steps[unit++];
+    snprintf(text, 24, "%" PRId64 " %s", ms, names[unit]);
+    return text;
+}
+
 /* The unit must be there: "10" would be read as seconds by some and as milliseconds by others. */
 static bool read_duration(const char *value, int64_t min_ms, int64_t max_ms, int64_t *ms, WHY)
 {
@@ -75,7 +87,8 @@ static bool read_duration(const char *value, int64_t min_ms, int64_t max_ms, int
     if (!digits(value, length, &count) || !find_unit_ms(value + length, &unit_ms))
         return refuse(why, "\"%.100s\" is not a duration: write a number and ms, s, min, h or d, as in 10s", value);
     if (__builtin_mul_overflow(count, unit_ms, &read_ms) || read_ms < min_ms || read_ms > max_ms)
-        return refuse(why, "\"%.100s\" is not between %" PRId64 " ms and %" PRId64 " ms", value, min_ms, max_ms);
+        return refuse(why, "\"%.100s\" is not between %s and %s", value, duration_text((char[24]){0}, min_ms),
+                      duration_text((char[24]){0}, max_ms));
     *ms = read_ms;
     return true;
 }
@@ -132,6 +145,11 @@ static bool read_listen(settings *s, const char *value, WHY)
 {
     char host[64], message[512];
     uint16_t port;
+    const char *path = settings_unix_path(value);
+    if (path && (*path != '/' || strlen(path) >= 108))
+        return refuse(why, "\"%.120s\" is not unix: and the full path of a socket, below 108 characters", value);
+    if (path)
+        return read_text(&s->listen, value, why);
     if (!settings_listen(value, host, &port, message))
         return refuse(why, "%.300s", message);
     return read_text(&s->listen, value, why);
@@ -245,6 +263,11 @@ static bool read_token_file(settings *s, const char *value, WHY)
     return read_path(&s->token_file, value, why);
 }
 
+static bool read_key_file(settings *s, const char *value, WHY)
+{
+    return read_path(&s->key_file, value, why);
+}
+
 static bool read_tls_cert(settings *s, const char *value, WHY)
 {
     return read_path(&s->tls_cert, value, why);
@@ -271,6 +294,20 @@ static bool read_connections(settings *s, const char *value, WHY)
         return false;
     s->connections_max = (unsigned)number;
     return true;
+}
+
+static bool read_handshakes(settings *s, const char *value, WHY)
+{
+    uint64_t number;
+    if (!read_number(value, 1, 1000000, &number, why))
+        return false;
+    s->handshakes_max = (unsigned)number;
+    return true;
+}
+
+static bool read_access_log(settings *s, const char *value, WHY)
+{
+    return read_yes_no(value, &s->access_log, why);
 }
 
 static bool read_max_services(settings *s, const char *value, WHY)
@@ -339,6 +376,7 @@ static const settings_key keys[] = {
     {"throughput", true, false, read_throughput},
     {"server_name", true, false, read_server_name},
     {"token_file", true, false, read_token_file},
+    {"key_file", true, false, read_key_file},
     {"tls_cert", true, false, read_tls_cert},
     {"tls_key", true, false, read_tls_key},
     {"loops", true, false, read_loops},
@@ -347,6 +385,8 @@ static const settings_key keys[] = {
     {"request_timeout", true, false, read_request_timeout},
     {"idle_timeout", true, false, read_idle_timeout},
     {"ui", true, false, read_ui},
+    {"handshakes", true, false, read_handshakes},
+    {"access_log", true, true, read_access_log},
     {"log_level", true, false, read_log_level},
     {"log_format", true, false, read_log_format},
     {"no_create_services", true, true, read_no_create_services},

@@ -44,4 +44,9 @@ bool settings_service_name(const char *name);
 bool settings_parse(settings *s, const char *name, const char *text, size_t length, char message[static 512]);
 bool settings_parse_file(settings *s, const char *path, char message[static 512]);
 
+/* server/settings_profile.c: profiles that need no file, `snowflake` and `tsid`. */
+bool settings_is_built_in(const char *profile);
+/* Takes over the one that was chosen. */
+bool settings_built_in(settings *s, char message[static 512]);
+
 #endif

@@ -329,6 +329,11 @@ bool store_submit(store *s, store_job *job)
     return taken;
 }
 
+const char *store_url(const store *s)
+{
+    return kz_source_url(s->source);
+}
+
 void store_census_get(store *s, store_census *census)
 {
     pthread_mutex_lock(&s->lock);

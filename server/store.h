@@ -62,6 +62,8 @@ void store_job_free(store_job *job);
  * is that of options->service. */
 kz_status store_open(store **s, const char *url, const kz_options *options, const service_settings *services,
                      size_t service_count, kz_error *err);
+/* Its URL, which may hold a password. */
+const char *store_url(const store *s);
 /* False: the queue is full (nothing was taken; answer 503 with Retry-After). */
 bool store_submit(store *s, store_job *job);
 /* Ends what is being done, refuses what waits for its turn (KZ_UNAVAILABLE), then closes. */

@@ -1,10 +1,14 @@
 /* TLS 1.2 and later by OpenSSL, over memory BIOs. */
 #include "tls.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 /* A BIO that has held more is given back once it is empty: idle connections stay small. */
 #define BIO_KEEP_MAX 8192
@@ -40,9 +44,25 @@ static int choose_http_11(SSL *ssl, const unsigned char **chosen, unsigned char 
     return SSL_TLSEXT_ERR_OK;
 }
 
+/* OpenSSL says "system lib" for a file that is not there. */
+static const char *unreadable(const char *what, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        return NULL;
+    }
+    snprintf(message, sizeof message, "cannot read the %s %s: %s", what, path, strerror(errno));
+    return message;
+}
+
 const char *tls_context_open(tls_context **context, const char *cert_path, const char *key_path)
 {
-    const char *error = NULL;
+    const char *error = unreadable("certificate", cert_path);
+    if (!error)
+        error = unreadable("key", key_path);
+    if (error)
+        return error;
     ERR_clear_error();
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     if (!ctx)

@@ -12,12 +12,18 @@
 #define REPLY_ELEMENTS_MAX 65536
 #define ASK_AGAIN_MS       1000
 
+#if HIREDIS_MAJOR >= 1
+typedef size_t element_count;
+#else
+typedef int element_count;
+#endif
+
 struct kz__redis_link {
     kz__redis_address address;
     kz__wire wire;
     redisReader *reader;
     redisReplyObjectFunctions limited;
-    void *(*create_array)(const redisReadTask *, int);
+    void *(*create_array)(const redisReadTask *, element_count);
     bool spoke;       /* the connection has answered at least once */
     int64_t asked_ms; /* boot time when the sentinels were asked last */
 };
@@ -33,7 +39,7 @@ bool kz__redis_link_has_sentinels(const kz__redis_link *link)
 }
 
 /* An announced length is not believed: hiredis would allocate for it at once. */
-static void *create_array_limited(const redisReadTask *task, int elements)
+static void *create_array_limited(const redisReadTask *task, element_count elements)
 {
     const kz__redis_link *link = task->privdata;
     return elements > REPLY_ELEMENTS_MAX ? NULL : link->create_array(task, elements);

@@ -121,10 +121,13 @@ static void a_slow_reader_gets_every_answer_in_order(void **state)
 
 /* Keeps asking until it is told that the connection closes, or finds it closed: a server that stops may close one
  * that was idle for a while. Not NULL: an answer was wrong. */
+static atomic_int asking; /* threads that have a connection */
+
 static void *ask_until_closed(void *arg)
 {
     atomic_int *answered = arg;
     client *c = client_open(&f);
+    atomic_fetch_add(&asking, 1);
     void *wrong = NULL;
     for (int n = 0;; n++) {
         char text[64], body[16];
@@ -157,7 +160,7 @@ static void a_stop_under_load_answers_everything_in_flight(void **state)
     client *idle = client_open(&f), *waits = client_open(&f);
     for (int i = 0; i < 16; i++)
         pthread_create(&threads[i], NULL, ask_until_closed, &answered);
-    while (answered < 200)
+    while (answered < 200 || asking < 16)
         pause_ms(1);
     say(waits, "GET /now?half HTTP/1.1\r\nHo");
     pause_ms(20);

@@ -19,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -212,14 +213,19 @@ static double seconds_of(const char *pid)
     return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
 }
 
-static void connect_all(int epoll, uint16_t port, unsigned count)
+/* `where`: a port of loopback, or the path of a Unix socket. */
+static void connect_all(int epoll, const char *where, unsigned count)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    struct sockaddr_in tcp = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(where))};
+    tcp.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    strncpy(local.sun_path, where, sizeof local.sun_path - 1);
+    bool by_path = *where == '/';
+    const struct sockaddr *address = by_path ? (struct sockaddr *)&local : (struct sockaddr *)&tcp;
     for (unsigned i = 0; i < count; i++) {
         conn *c = &conns[i];
-        c->fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&address, sizeof address) < 0)
+        c->fd = socket(by_path ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
+        if (c->fd < 0 || connect(c->fd, address, by_path ? sizeof local : sizeof tcp) < 0)
             die("connect");
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
         fcntl(c->fd, F_SETFL, O_NONBLOCK);
@@ -273,7 +279,7 @@ static void make_batch(const char *path, const char *body)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: http_load [OPTION]... PORT\n"
+    fprintf(stderr, "usage: http_load [OPTION]... PORT|/PATH\n"
                     "  --connections N (32)  --pipelined N (1)  --seconds S (3)  --path PATH (/id)\n"
                     "  --body JSON           POST it instead of GET\n"
                     "  --server PID          tell how busy it was\n"
@@ -325,7 +331,7 @@ int main(int argc, char **argv)
         return usage();
     make_batch(path, body);
     int epoll = epoll_create1(0);
-    connect_all(epoll, (uint16_t)atoi(argv[optind]), count);
+    connect_all(epoll, argv[optind], count);
     for (unsigned i = 0; i < count; i++)
         ask(&conns[i]);
     run_until(epoll, mono_ns() + 300000000); /* warm */

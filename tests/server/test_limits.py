@@ -9,8 +9,12 @@ import json
 import os
 import re
 import select
+import shutil
+import socket
+import ssl
 import subprocess
 import sys
+import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "faults"))
@@ -109,7 +113,8 @@ class Services(real.ServerCase):
         answered = select.select([c.sock for c in wrong], [], [], 0)[0]
         self.assertLess(len(answered), len(wrong))
         for connection in wrong:
-            self.assert_problem(real.Answer(connection.getresponse()), 403)
+            answer = real.Answer(connection.getresponse())
+            self.assert_problem(answer, 503 if answer.status == 503 else 403)  # 503: it took more than 10 s
         # The right signature is still found, wherever it is.
         lease = server.ask("POST", "/lease", {"serviceId": "s0399"}).json()["leases"][0]
         body = {"signature": real.sign(lease["secret"], lease["id"], now_ms), "timestamp": now_ms}
@@ -129,7 +134,11 @@ class Services(real.ServerCase):
         nodes, free = self.metrics(server, "kazahana_nodes"), self.metrics(server, "kazahana_nodes_free")
         self.assertEqual((nodes["s0149"], free["s0149"]), (8192, 8185))
         self.assertEqual((nodes["other"], free["other"]), (51 * 8192, 51 * 8191))
+        server.ask("POST", "/lease", {"serviceId": "other", "throughputPerMs": 2048})
+        self.assertEqual(self.metrics(server, "kazahana_leases_active")["other"], 51 + 8)
         text = server.ask("GET", "/metrics").body.decode()
+        samples = re.findall(r"(?m)^([^#\n]*) \S+$", text)
+        self.assertEqual(len(samples), len(set(samples)))
         version = subprocess.run([real.PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
         self.assertIn('\nkazahana_build_info{version="%s"} 1\n' % version, text)
         self.assertEqual(re.findall(r"\d\.\d{12,}", text), [])  # 0.601, not 0.60099999999999998
@@ -148,6 +157,45 @@ class Services(real.ServerCase):
 
         for path in ("/metrics", "/health", "/time"):
             real.in_parallel(20, look(path))
+
+
+@unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+class Handshakes(real.ServerCase):
+    def test_there_is_a_limit_to_those_under_way(self):
+        cert, key = os.path.join(self.folder, "cert.pem"), os.path.join(self.folder, "key.pem")
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+             "-subj", "/CN=localhost", "-keyout", key, "-out", cert], check=True, capture_output=True,
+        )
+        server = self.serve("--tls-cert", cert, "--tls-key", key, "--handshakes", "2", "--loops", "1")
+        context = ssl.create_default_context(cafile=cert)
+        context.check_hostname = False
+
+        def connect():
+            return socket.create_connection(("127.0.0.1", server.port), timeout=real.PATIENCE_S)
+
+        def ask(plain):
+            with context.wrap_socket(plain) as secure:
+                secure.sendall(b"GET /id HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                return secure.recv(12)
+
+        # Connections whose handshake is done do not count.
+        done = [context.wrap_socket(connect()) for _ in range(5)]
+        silent = [connect(), connect()]
+        third = connect()
+        self.assertEqual(third.recv(1), b"")  # turned away at once
+        third.close()
+        done[0].sendall(b"GET /id HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(done[0].recv(12), b"HTTP/1.1 200")
+        silent.pop().close()
+        for _ in range(1000):  # until the server has noticed
+            with contextlib.suppress(OSError):
+                self.assertEqual(ask(connect()), b"HTTP/1.1 200")
+                break
+        else:
+            self.fail("nobody gets in any more")
+        for connection in done + silent:
+            connection.close()
 
 
 if __name__ == "__main__":
