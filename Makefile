@@ -20,7 +20,7 @@ install_packages = @scripts/install-packages
 endif
 
 .PHONY: help build run check test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
-	format install node node-packages bench-languages clean go posts scale-demo
+	format install node node-packages bench-languages clean go java posts scale-demo
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -54,6 +54,10 @@ test: ## Everything: lint, all suites, again under ASan and UBSan, threads and l
 go: ## The Go module bindings/go: the C core beside it, built
 	$(install_packages) build go
 	@bindings/go/run-tests --build
+
+java: ## The Java artifacts, into the local Maven repository
+	$(install_packages) build java
+	@bindings/java/run-tests --build
 
 node: ## The npm package bindings/node, ready for `npm install PATH`
 	$(install_packages) build node

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { DAY_MS = 86400000, WARN_DAYS = 730 };
@@ -81,6 +82,24 @@ static bool check_minting(struct findings *findings, struct patient *patient)
     return true;
 }
 
+/* A lease file holds the secrets of the leases: whoever reads it can give them back, whoever writes it can grant them
+ * twice. */
+static void check_file(struct findings *findings, const char *url)
+{
+    struct stat facts;
+    char path[4096];
+    if (strncmp(url, "sqlite:", 7) != 0)
+        return;
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(url + 7, "?"), url + 7);
+    if (stat(path, &facts) != 0 || !(facts.st_mode & (S_IROTH | S_IWOTH)))
+        return;
+    bool write = facts.st_mode & S_IWOTH;
+    findings_add(findings, write ? FINDING_FAIL : FINDING_WARN, "file",
+                 "chmod o-rwx, the same for the folder's other files",
+                 "%s can be %s by everybody on this machine: it holds the secrets of the leases", path,
+                 write ? "written" : "read");
+}
+
 /* A fixed node can be open once only, so the look at the source and the minting come one after the other. */
 static void check_source(struct findings *findings, struct patient *patient)
 {
@@ -90,6 +109,7 @@ static void check_source(struct findings *findings, struct patient *patient)
         add_failure(findings, patient, &err);
         return;
     }
+    check_file(findings, kz_source_url(source));
     enum doctor_table table = doctor_check_table(findings, source, patient->options.service, &patient->layout);
     if (table == TABLE_NONE) {
         kz_source_close(source);

@@ -273,7 +273,7 @@ static const char help[] =
     "place in the fallback half, which its holder may use when it cannot reach the table. Secrets are never shown.\n"
     "On a terminal each lease is a bar over time: used, left, and pale its twin, with now marked.\n"
     "\n"
-    "      --from URL    a lease table: sqlite:/path/leases.db, redis://host/db, rediss://host/db; or TSID slots:\n"
+    "      --from URL    a lease table: sqlite:/path/leases.db, redis://host/db, postgres://host/db; or TSID slots:\n"
     "                    tsid+redis://host/db; unless given, the embedded default (see kazahana next)\n"
     "      --service S   of this service alone\n"
     "      --json        one object a line\n"

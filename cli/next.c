@@ -310,6 +310,7 @@ static const char help[] =
     "      --from URL        the source of the node number; unless given, sqlite: in $XDG_STATE_HOME/kazahana:\n"
     "                          sqlite:/path/leases.db      leases from a file, for all processes of this machine\n"
     "                          redis://[:pass@]host/db     leases from Redis, for many machines; rediss:// with TLS\n"
+    "                          postgres://user@host/db     leases from PostgreSQL, for many machines\n"
     "                          tsid+redis://host/db        a TSID slot in Redis, sys:tsid:node:0 .. 1023\n"
     "                          memory:                     leases inside this process alone\n"
     "                          static:7                    node 7; nobody else may use it\n"

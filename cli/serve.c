@@ -62,6 +62,7 @@ static const char help[] =
     "      --fallback F          never, fenced (default), any\n"
     "      --server-name N,...   names that clients may call it by, beside those of loopback\n"
     "      --token-file F        POST, DELETE and /leases want one of its tokens\n"
+    "      --key-file F          keys of external IDs, for /decode\n"
     "      --tls-cert F, --tls-key F\n"
     "      --config FILE         more settings, and [service \"name\"] and [profile \"name\"] sections\n"
     "      --profile NAME        of the file; snowflake and tsid need none\n"

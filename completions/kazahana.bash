@@ -6,12 +6,12 @@ _kazahana_values()
     case $1 in
     --from)
         case $2 in
-        leases) echo 'sqlite: redis:// rediss:// tsid+redis:// http:// https://' ;;
-        *) echo 'sqlite: redis:// rediss:// tsid+redis:// http:// https:// memory: static: env: standalone:' ;;
+        leases) echo 'sqlite: redis:// rediss:// postgres:// tsid+redis:// http:// https://' ;;
+        *) echo 'sqlite: redis:// rediss:// postgres:// tsid+redis:// http:// https:// memory: static: env: standalone:' ;;
         esac
         ;;
-    --store) echo 'sqlite: redis:// rediss:// memory:' ;;
-    --ids-from) echo 'static: env: sqlite: redis:// rediss:// tsid+redis:// http:// https://' ;;
+    --store) echo 'sqlite: redis:// rediss:// postgres:// memory:' ;;
+    --ids-from) echo 'static: env: sqlite: redis:// rediss:// postgres:// tsid+redis:// http:// https://' ;;
     --listen) echo '127.0.0.1:7070 0.0.0.0:7070 [::1]:7070' ;;
     --profile) echo 'dev staging prod' ;;
     --log-level) echo 'error warning info debug' ;;
@@ -55,7 +55,7 @@ _kazahana_options()
         echo '--listen --store --ids-from --layout --service --throughput --backward --fallback --token-file --tls-cert' \
             '--tls-key --config --profile --check-config --loops --connections --request-timeout --idle-timeout' \
             '--no-create-services --server-name --max-services --ui --handshakes' \
-            '--access-log --log-level --log-format'
+            '--access-log --key-file --log-level --log-format'
         ;;
     esac
 }

@@ -421,9 +421,9 @@ static bool same_row(const kz__row *a, const kz__row *b)
            strcmp(a->secret, b->secret) == 0;
 }
 
-/* The rows of `some` that `other` has not, or not so. */
-static kz_status rows_apart(kz__memory_rows *some, kz__memory_rows *other, bool gone, kz__part_each each, void *ctx,
-                            kz_error *err)
+/* The rows of `some` that `other` has not; with `had`, those that it has otherwise. */
+static kz_status rows_apart(kz__memory_rows *some, kz__memory_rows *other, bool gone, bool had, kz__part_each each,
+                            void *ctx, kz_error *err)
 {
     kz__rows rows = kz__memory_rows_use(other);
     size_t at = 0;
@@ -431,8 +431,8 @@ static kz_status rows_apart(kz__memory_rows *some, kz__memory_rows *other, bool 
     kz__row same;
     kz_status status = KZ_OK;
     while (status == KZ_OK && (row = kz__memory_rows_each(some, &at))) {
-        bool had = rows.out_at(other, row->lo, &same, err) == KZ_OK;
-        if (had ? !gone && !same_row(row, &same) : true)
+        bool there = rows.out_at(other, row->lo, &same, err) == KZ_OK;
+        if (there == had && !(there && same_row(row, &same)))
             status = each(ctx, &(kz__part_change){.row = row, .gone = gone, .had = had}, err);
     }
     return status;
@@ -454,11 +454,13 @@ static kz_status ranges_apart(kz__memory_rows *some, kz__memory_rows *other, boo
 
 kz_status kz__part_changes(kz__part *part, kz__part_each each, void *ctx, kz_error *err)
 {
-    kz_status status = rows_apart(part->was, part->is, true, each, ctx, err);
+    kz_status status = rows_apart(part->was, part->is, true, false, each, ctx, err);
     if (status == KZ_OK)
         status = ranges_apart(part->was, part->is, true, each, ctx, err);
     if (status == KZ_OK)
-        status = rows_apart(part->is, part->was, false, each, ctx, err);
+        status = rows_apart(part->is, part->was, false, true, each, ctx, err);
+    if (status == KZ_OK)
+        status = rows_apart(part->is, part->was, false, false, each, ctx, err);
     if (status == KZ_OK)
         status = ranges_apart(part->is, part->was, false, each, ctx, err);
     return status;

@@ -66,7 +66,8 @@ kz_status kz__part_want_node(kz__part *part, const kz__service *service, uint32_
 void kz__part_keep(kz__part *part);
 void kz__part_undo(kz__part *part);
 
-/* The net change, what goes away first. Stops at the first status but KZ_OK. */
+/* The net change: what goes away, then what is written over, then what is new, so that no two rows ever overlap on the
+ * way. Stops at the first status but KZ_OK. */
 typedef struct kz__part_change {
     const kz__row *row;     /* else a range, which is named by its hi */
     const kz__range *range; /* of what was, if it goes away; else of what is to be */

@@ -800,12 +800,11 @@ KZ_API void kz_source_close(kz_source *source);
  *   ends in kz_close. Minting threads never wait for it while there is a point to give. kz_options, kz_stats, layouts,
  *   texts and keys are plain values: share them for reading.
  * fork. A child's copy of a generator holds nothing; this is noticed without a system call for each ID, whatever made
- *   the child (fork, clone without CLONE_VM), and needs Linux 4.14. With sqlite:, redis:, tsid+redis: and http: the
- *   child's next call takes a lease of its own, with a keeper of its own: kz_next waits for it, kz_try_next gives
- *   KZ_AGAIN until it is there. With static:, env:, standalone: and memory: it gives KZ_FORKED: open a generator in the
- *   child, with another node. A memory: table of the child's knows nothing of its parent's, so the two may repeat each
- *   other.
- *   kz_close in a child that has not minted frees memory and touches nothing of the parent's. sqlite: uses
+ *   the child (fork, clone without CLONE_VM), and needs Linux 4.14. With sqlite:, redis:, postgres:, tsid+redis: and
+ *   http: the child's next call takes a lease of its own, with a keeper of its own: kz_next waits for it, kz_try_next
+ *   gives KZ_AGAIN until it is there. With static:, env:, standalone: and memory: it gives KZ_FORKED: open a generator
+ * in the child, with another node. A memory: table of the child's knows nothing of its parent's, so the two may repeat
+ * each other. kz_close in a child that has not minted frees memory and touches nothing of the parent's. sqlite: uses
  *   pthread_atfork: a fork waits for the calls under way and closes the file, and each side opens it again by itself. A
  *   process made by clone past those handlers gets KZ_FORKED from it. kz_mono and kz_monouuid do not notice a fork.
  *   Where the kernel only says that it wipes memory (some emulators), fork() is still noticed, by a handler; clone is

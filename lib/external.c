@@ -251,12 +251,12 @@ void kz_external_keys_free(kz_external_keys *keys)
     free(keys);
 }
 
-static uint64_t encrypt(const key *k, kz_id id)
+static uint64_t encipher(const key *k, kz_id id)
 {
     return k->algorithm == SPECK ? kz__speck_encrypt(&k->speck, id) : kz__xtea_encrypt(&k->xtea, id);
 }
 
-static kz_id decrypt(const key *k, uint64_t block)
+static kz_id decipher(const key *k, uint64_t block)
 {
     return k->algorithm == SPECK ? kz__speck_decrypt(&k->speck, block) : kz__xtea_decrypt(&k->xtea, block);
 }
@@ -264,7 +264,7 @@ static kz_id decrypt(const key *k, uint64_t block)
 void kz_external_encode(const kz_external_keys *keys, kz_id id, char text[KZ_AT_LEAST(KZ_EXTERNAL_SIZE)])
 {
     if (keys)
-        kz__base64url_write(encrypt(&keys->numbered[keys->encoder], id), keys->encoder, text);
+        kz__base64url_write(encipher(&keys->numbered[keys->encoder], id), keys->encoder, text);
     else
         kz__base64url_write(kz__mix(id), 0, text);
 }
@@ -291,7 +291,7 @@ kz_status kz_external_decode(const kz_external_keys *keys, const char *text, kz_
     const key *k;
     kz_status status = read_block(keys, text, &block, &k, err);
     if (status == KZ_OK)
-        *id = k ? decrypt(k, block) : kz__unmix(block);
+        *id = k ? decipher(k, block) : kz__unmix(block);
     return status;
 }
 
@@ -321,7 +321,7 @@ kz_status kz_external_encode_typed(const kz_external_keys *keys, const char *typ
     }
     key typed = keys->numbered[keys->encoder];
     expand(&typed, type);
-    kz__base64url_write(encrypt(&typed, id), keys->encoder, text + length);
+    kz__base64url_write(encipher(&typed, id), keys->encoder, text + length);
     explicit_bzero(&typed, sizeof typed);
     return KZ_OK;
 }
@@ -366,7 +366,7 @@ kz_status kz_external_decode_typed(const kz_external_keys *keys, const char *typ
     }
     key typed = *k;
     expand(&typed, type);
-    kz_id found = decrypt(&typed, block);
+    kz_id found = decipher(&typed, block);
     explicit_bzero(&typed, sizeof typed);
     status = check_sense(type, text, layout, latest_unix_ms, found, err);
     if (status == KZ_OK)

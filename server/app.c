@@ -93,6 +93,7 @@ http_outcome problem_of(http_reply *reply, kz_status status, const char *detail)
 {
     switch (status) {
     case KZ_INVALID:
+    case KZ_UNKNOWN_KEY:
         return problem(reply, 400, "not a valid request", "%s", detail);
     case KZ_FORBIDDEN:
         return problem(reply, 403, "wrong signature", "%s", detail);

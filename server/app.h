@@ -46,6 +46,7 @@ typedef struct app {
     settings *settings;
     store *store;
     kz_generator *gen;
+    kz_external_keys *keys; /* of external IDs; NULL: the mixer */
     minter *minter;
     http_server *http;
     pthread_rwlock_t reload_lock; /* SIGHUP changes the tokens and the services */

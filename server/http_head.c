@@ -85,22 +85,11 @@ static int check_target(const http_parser *parser, const char **why)
     return length == 1 && target[0] == '*' && parser->llhttp.method == HTTP_OPTIONS ? 0 : 400;
 }
 
+/* Others are refused with what the path answers to. */
 static int check_method(const http_parser *parser, const char **why)
 {
-    *why = "the method is not known here";
-    switch (parser->llhttp.method) {
-    case HTTP_GET:
-    case HTTP_HEAD:
-    case HTTP_POST:
-    case HTTP_PUT:
-    case HTTP_DELETE:
-    case HTTP_PATCH:
-    case HTTP_OPTIONS:
-    case HTTP_TRACE: /* refused with what the path answers to */
-        return 0;
-    default:
-        return 501;
-    }
+    *why = "there is no way through this server to another";
+    return parser->llhttp.method == HTTP_CONNECT ? 501 : 0;
 }
 
 /* Of a name as long as the header's. The first letter decides nearly always. */

@@ -205,7 +205,7 @@ static void refuse_as_llhttp(http_parser *parser, llhttp_errno_t error)
         break;
     case HPE_INVALID_METHOD:
         if (isalpha((unsigned char)*llhttp_get_error_pos(&parser->llhttp)))
-            refuse(parser, 501, "the method is not known here");
+            refuse(parser, 405, "the method is not known here");
         else
             refuse(parser, 400, "this is not an HTTP request");
         break;

@@ -121,27 +121,41 @@ http_outcome get_ids(call *c)
     return minter_wait(c->app->minter, c->reply, wants_lines(c->request) ? SHAPE_LINES : SHAPE_IDS, count);
 }
 
+/* What a text of a path says. A type and an underscore before the last 11 characters: an external ID. */
+static kz_status read_id(const app *a, const char *text, const kz_layout *layout, char type[static 20], kz_id *id,
+                         kz_error *err)
+{
+    size_t length = strlen(text);
+    if (length > 12 && text[length - 12] == '_') {
+        snprintf(type, 20, "%.*s", length - 12 < 20 ? (int)length - 12 : 19, text);
+        return kz_external_decode_typed(a->keys, type, text, layout, 0, id, err);
+    }
+    kz_form form = strncmp(text, "0x", 2) == 0                        ? KZ_HEX
+                   : length == 13 && text[strspn(text, "0123456789")] ? KZ_BASE32
+                                                                      : KZ_DECIMAL;
+    return kz_text_parse(text, form, id, err);
+}
+
 http_outcome get_decode(call *c)
 {
-    char text[64], layout_text[64];
+    char text[64], layout_text[64], type[20] = "";
     kz_layout layout;
     kz_error err;
     kz_id id;
     kz_parts parts;
     if (c->rest.length >= sizeof text)
-        return problem(c->reply, 400, "not an ID", "an ID has at most 20 characters");
+        return problem(c->reply, 400, "not an ID", "an ID has at most 28 characters");
     memcpy(text, c->rest.at, c->rest.length);
     text[c->rest.length] = '\0';
-    kz_form form = strncmp(text, "0x", 2) == 0                                ? KZ_HEX
-                   : c->rest.length == 13 && text[strspn(text, "0123456789")] ? KZ_BASE32
-                                                                              : KZ_DECIMAL;
     query_found asked = query_value(c->request, "layout", layout_text, sizeof layout_text);
     if (asked == QUERY_BAD)
         return problem(c->reply, 400, "not a layout", "layout must be TIME-NODE-SEQ@EPOCH or a preset's name");
     kz_generator_layout(c->app->gen, &layout);
     kz_status status = asked == QUERY_VALUE ? kz_layout_parse(layout_text, &layout, &err) : KZ_OK;
     if (status == KZ_OK)
-        status = kz_text_parse(text, form, &id, &err);
+        status = read_id(c->app, text, &layout, type, &id, &err);
+    if (*type && c->app->keys && door_closed(c->app, c->request, true, c->reply)) /* what a key hides is not for all */
+        return HTTP_DONE;
     if (status == KZ_OK)
         status = kz_decode(&layout, id, &parts, &err);
     if (status)
@@ -151,7 +165,8 @@ http_outcome get_decode(call *c)
     kz_layout_text(&layout, written);
     http_reply_printf(c->reply,
                       "{\"data\":{\"id_str\":\"%" PRIu64 "\",\"time\":\"%s\",\"unixMs\":%" PRId64 ",\"node\":%" PRIu32
-                      ",\"sequence\":%" PRIu32 ",\"fallback\":%s,\"layout\":\"%s\"}}",
-                      id, when, parts.unix_ms, parts.node, parts.seq, parts.fallback ? "true" : "false", written);
+                      ",\"sequence\":%" PRIu32 ",\"fallback\":%s,\"layout\":\"%s\"%s%s%s}}",
+                      id, when, parts.unix_ms, parts.node, parts.seq, parts.fallback ? "true" : "false", written,
+                      *type ? ",\"type\":\"" : "", type, *type ? "\"" : "");
     return HTTP_DONE;
 }

@@ -191,7 +191,7 @@ static bool may_pass(repeat *repeats, uint64_t key, unsigned limit, const char *
     }
     repeat *r = found ? found : oldest;
     if (!found || now_ms - r->since_ms >= REPEAT_MS) {
-        tell_repeat(r, json);
+        tell_repeat(r, json); /* of another, that makes room */
         *r = (repeat){.key = key, .since_ms = now_ms};
     }
     if (r->lines < limit) {

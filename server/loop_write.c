@@ -96,6 +96,8 @@ void conn_refuse(http_conn *conn, int status, const char *why)
     http_reply_problem(&reply, status, why);
     if (status == 503)
         http_reply_header(&reply, "Retry-After", "1");
+    if (status == 405) /* of any path: the request was not read that far */
+        http_reply_header(&reply, "Allow", "GET, HEAD, POST, DELETE");
     conn->last = true;
     bool built = http_reply_build(&reply, false, HTTP_CLOSE, &loop->out);
     http_reply_free(&reply);

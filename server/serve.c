@@ -91,6 +91,8 @@ static int open_parts(app *a)
     a->has_tokens = a->tokens;
     if (s->token_file && *message)
         log_event(LOG_AT_WARNING, "tokens", "message", message, NULL);
+    if (s->key_file && kz_external_keys_load(&a->keys, s->key_file, &err))
+        return fail("keys", err.message);
     if (store_open(&a->store, s->store, &for_store, s->services, s->service_count, &err))
         return fail("store", err.message);
     if (kz_open(&a->gen, s->ids_from ? s->ids_from : s->store, &for_ids, &err))
@@ -200,6 +202,8 @@ static bool check_url(const char *url, const kz_options *options, char message[s
 bool serve_check(const settings *s, char message[static 512])
 {
     tokens *t = NULL;
+    kz_external_keys *keys = NULL;
+    kz_error err = {0};
     tls_context *tls = NULL;
     const char *wrong = NULL;
     kz_options for_store, for_ids;
@@ -210,6 +214,11 @@ bool serve_check(const settings *s, char message[static 512])
         return false;
     *message = '\0'; /* a warning */
     tokens_free(t);
+    if (s->key_file && kz_external_keys_load(&keys, s->key_file, &err)) {
+        snprintf(message, 512, "%s", err.message);
+        return false;
+    }
+    kz_external_keys_free(keys);
     if (s->tls_cert && (wrong = tls_context_open(&tls, s->tls_cert, s->tls_key))) {
         snprintf(message, 512, "%s", wrong);
         return false;
@@ -327,6 +336,7 @@ int serve(settings *s)
     http_server_free(a->http);
     minter_stop(a->minter);
     kz_close(a->gen);
+    kz_external_keys_free(a->keys);
     tokens_free(a->tokens);
     pthread_rwlock_destroy(&a->reload_lock);
     free(a->counts);

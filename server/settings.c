@@ -33,8 +33,8 @@ void settings_init(settings *s)
 
 void settings_free(settings *s)
 {
-    char *texts[] = {s->listen,     s->store,    s->ids_from, s->layout,  s->service,    s->server_name,
-                     s->token_file, s->tls_cert, s->tls_key,  s->profile, s->config_file};
+    char *texts[] = {s->listen,     s->store,    s->ids_from, s->layout,  s->service, s->server_name,
+                     s->token_file, s->key_file, s->tls_cert, s->tls_key, s->profile, s->config_file};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     for (int i = 0; i < s->word_count; i++)
@@ -281,6 +281,7 @@ static void name_what_waits(const settings *old, const settings *new, char messa
     name_if(old->fallback != new->fallback, "fallback", message);
     name_if(old->throughput_min != new->throughput_min || old->throughput_max != new->throughput_max, "throughput",
             message);
+    name_if(!same(old->key_file, new->key_file), "key_file", message);
     name_if(!same(old->tls_cert, new->tls_cert), "tls_cert", message);
     name_if(!same(old->tls_key, new->tls_key), "tls_key", message);
     name_if(old->loops != new->loops, "loops", message);

@@ -24,6 +24,7 @@ typedef struct settings {
     char *service;     /* that /id mints for; "default" */
     char *server_name; /* what clients may call it beside loopback, several with blanks or commas; NULL: nothing */
     char *token_file;  /* NULL: no token is asked for */
+    char *key_file;    /* of external IDs; NULL: the mixer */
     char *tls_cert, *tls_key;
     char *profile;     /* as chosen */
     char *config_file; /* as read; NULL: none */

@@ -263,6 +263,11 @@ static bool read_token_file(settings *s, const char *value, WHY)
     return read_path(&s->token_file, value, why);
 }
 
+static bool read_key_file(settings *s, const char *value, WHY)
+{
+    return read_path(&s->key_file, value, why);
+}
+
 static bool read_tls_cert(settings *s, const char *value, WHY)
 {
     return read_path(&s->tls_cert, value, why);
@@ -371,6 +376,7 @@ static const settings_key keys[] = {
     {"throughput", true, false, read_throughput},
     {"server_name", true, false, read_server_name},
     {"token_file", true, false, read_token_file},
+    {"key_file", true, false, read_key_file},
     {"tls_cert", true, false, read_tls_cert},
     {"tls_key", true, false, read_tls_key},
     {"loops", true, false, read_loops},

@@ -66,9 +66,10 @@ static int more_leases_first(const void *a, const void *b)
     return strcmp(one->service, other->service);
 }
 
-/* The largest by name, the rest as one. */
+/* The largest by name, the rest as one; a service that is called so is among them. */
 static void publish(census_walk *w, store_census *census)
 {
+    service_census rest = {.service = "other", .oldest_ms = INT64_MAX};
     for (size_t i = 0; i < w->count; i++) {
         uint64_t taken = w->found[i].slots_taken >> w->found[i].seq_bits;
         w->found[i].nodes_free = w->found[i].nodes > taken ? w->found[i].nodes - taken : 0;
@@ -76,21 +77,18 @@ static void publish(census_walk *w, store_census *census)
     qsort(w->found, w->count, sizeof *w->found, more_leases_first);
     census->count = 0;
     for (size_t i = 0; i < w->count; i++) {
-        service_census *of = &w->found[i];
-        if (i < CENSUS_MAX) {
+        const service_census *of = &w->found[i];
+        if (census->count < CENSUS_MAX && strcmp(of->service, rest.service) != 0) {
             census->services[census->count++] = *of;
             continue;
         }
-        service_census *rest = &census->services[CENSUS_MAX];
-        if (census->count == CENSUS_MAX) {
-            *rest = (service_census){.service = "other", .oldest_ms = INT64_MAX};
-            census->count++;
-        }
-        rest->leases += of->leases;
-        rest->nodes += of->nodes;
-        rest->nodes_free += of->nodes_free;
-        rest->oldest_ms = of->oldest_ms < rest->oldest_ms ? of->oldest_ms : rest->oldest_ms;
+        rest.leases += of->leases;
+        rest.nodes += of->nodes;
+        rest.nodes_free += of->nodes_free;
+        rest.oldest_ms = of->oldest_ms < rest.oldest_ms ? of->oldest_ms : rest.oldest_ms;
     }
+    if (rest.nodes || rest.leases)
+        census->services[census->count++] = rest;
 }
 
 /* The service that the server mints for is there without a lease too. */

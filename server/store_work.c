@@ -71,10 +71,20 @@ static bool release_somewhere(kz_source *source, store_job *job)
         job->err = err;
         return true;
     }
-    for (size_t i = 0; i < found.count; i++)
-        if (strcmp(found.names[i], "default") != 0 && try_release(source, job, found.names[i]))
-            return true;
-    bool over = found.lines < RELEASE_LINES && found.count < RELEASE_TRIES;
+    bool over = found.lines < RELEASE_LINES && found.count < RELEASE_TRIES, hit = false;
+    kz_status status = kz_source_group_begin(source, &err); /* one lock for all of them */
+    for (size_t i = 0; i < found.count && !status && !hit; i++)
+        hit = strcmp(found.names[i], "default") != 0 && try_release(source, job, found.names[i]);
+    if (status == KZ_OK)
+        status = kz_source_group_commit(source, &err);
+    if (status == KZ_AGAIN) /* another server was faster */
+        return false;
+    if (status) {
+        job->status = status;
+        job->err = err;
+    }
+    if (status || hit)
+        return true;
     strcpy(job->from_service, found.last);
     strcat(job->from_service, "\x01"); /* behind it, and before any other */
     return over;

@@ -71,8 +71,6 @@ http_outcome get_root(call *c)
 
 http_outcome get_ui(call *c)
 {
-    if (c->rest.length > 32)
-        return problem(c->reply, 400, "not a file's name", "the files of the page have shorter names");
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !c->app->settings->no_ui; i++)
         if (c->rest.length == strlen(parts[i].name) && memcmp(c->rest.at, parts[i].name, c->rest.length) == 0)
             return send_file(c, &parts[i]);

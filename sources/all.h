@@ -6,7 +6,8 @@
 
 extern const kz_source_ops kz__source_static, kz__source_env, kz__source_standalone, kz__source_memory,
     kz__source_sqlite, kz__source_redis, kz__source_rediss, kz__source_redis_sentinel, kz__source_rediss_sentinel,
-    kz__source_tsid_redis, kz__source_tsid_rediss, kz__source_http, kz__source_https, kz__source_http_unix;
+    kz__source_tsid_redis, kz__source_tsid_rediss, kz__source_http, kz__source_https, kz__source_http_unix,
+    kz__source_postgres, kz__source_postgresql;
 
 #ifdef KZ_HAVE_SQLITE
 #define KZ__SOURCE_SQLITE &kz__source_sqlite,
@@ -28,8 +29,14 @@ extern const kz_source_ops kz__source_static, kz__source_env, kz__source_standal
 #define KZ__SOURCE_HTTP
 #endif
 
+#ifdef KZ_HAVE_POSTGRES
+#define KZ__SOURCE_POSTGRES &kz__source_postgres, &kz__source_postgresql,
+#else
+#define KZ__SOURCE_POSTGRES
+#endif
+
 #define KZ__SOURCES_BUILT_IN                                                                                           \
     &kz__source_static, &kz__source_env, &kz__source_standalone, &kz__source_memory,                                   \
-        KZ__SOURCE_SQLITE KZ__SOURCE_REDIS KZ__SOURCE_HTTP
+        KZ__SOURCE_SQLITE KZ__SOURCE_REDIS KZ__SOURCE_HTTP KZ__SOURCE_POSTGRES
 
 #endif

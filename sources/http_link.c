@@ -164,6 +164,16 @@ void kz__http_link_hide(const kz__http_link *link, char *text)
 }
 
 /* Certificates and names are settled questions: asking again does not help, a person must. */
+/* What to do about a certificate that was refused, by libcurl's words for it. */
+static const char *certificate_advice(const char *why)
+{
+    if (strstr(why, "expired") || strstr(why, "not yet valid"))
+        return " (renew the server's certificate; or is this machine's clock wrong?)";
+    if (strstr(why, "subject name") || strstr(why, "does not match"))
+        return " (call the server by a name that its certificate has)";
+    return " (name the certificate's issuer with ?cacert=)";
+}
+
 static kz_status failed(kz__http_link *link, const char *host, CURLcode code, kz_error *err)
 {
     if (link->too_large)
@@ -180,7 +190,7 @@ static kz_status failed(kz__http_link *link, const char *host, CURLcode code, kz
         nonsense = true;
     }
     return kz__fail(err, certificate || nonsense ? KZ_STORE : KZ_UNAVAILABLE, "%s: %s%s", host, why,
-                    certificate ? " (name the certificate's issuer with ?cacert=)"
+                    certificate ? certificate_advice(why)
                     : nonsense  ? " (is this a kazahana lease server?)"
                                 : "");
 }

@@ -136,6 +136,20 @@ static kz_status tls_again(kz__wire *wire, int result, int64_t deadline_ms, cons
 
 #else
 
+static const char *certificate_advice(long verified)
+{
+    switch (verified) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return "renew it; or is this machine's clock wrong?";
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        return "call the server by a name that it has";
+    default:
+        return "name the authority's with ?cacert=FILE";
+    }
+}
+
 /* After an SSL call gave `result`: KZ_OK if it is worth another try. */
 static kz_status tls_again(kz__wire *wire, int result, int64_t deadline_ms, const char *doing, kz_error *err)
 {
@@ -147,9 +161,8 @@ static kz_status tls_again(kz__wire *wire, int result, int64_t deadline_ms, cons
     case SSL_ERROR_SSL: {
         long verified = SSL_get_verify_result(wire->session);
         if (verified != X509_V_OK && !wire->address->insecure)
-            return kz__fail(err, KZ_STORE,
-                            "%s: its certificate cannot be trusted: %s (name the authority's with ?cacert=FILE)",
-                            wire->address->name, X509_verify_cert_error_string(verified));
+            return kz__fail(err, KZ_STORE, "%s: its certificate cannot be trusted: %s (%s)", wire->address->name,
+                            X509_verify_cert_error_string(verified), certificate_advice(verified));
         const char *reason = ERR_reason_error_string(ERR_peek_last_error());
         return kz__fail(err, KZ_UNAVAILABLE, "%s: TLS failed while %s: %s", wire->address->name, doing,
                         reason ? reason : "unknown reason");

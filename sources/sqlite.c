@@ -294,6 +294,7 @@ static kz_status sqlite_open(void **out, const char *text, const kz_source_optio
     if (status == KZ_OK)
         status = kz__table_source_init(&s->base, &store, s->file.path, &url, options, NULL, err);
     const kz__table_params *params = &s->base.params;
+    s->file.must_exist = !params->create;
     if (status == KZ_OK && params->quarantine)
         s->file.embargo_ms =
             s->base.clock.wall_ns(s->base.clock.ctx) / KZ__NS_PER_MS + KZ__TWIN_LEASES * params->lease_ms;

@@ -227,6 +227,11 @@ static kz_status make_file(const kz__sqlite *file, kz_error *err)
     char copy[PATH_MAX];
     if (strlen(file->path) >= sizeof copy)
         return kz__fail(err, KZ_STORE, "lease file: a path of %zu characters is too long", strlen(file->path));
+    if (file->must_exist)
+        return access(file->path, F_OK) == 0
+                   ? KZ_OK
+                   : kz__fail(err, KZ_NOT_FOUND, "lease file %s: it is not there, and create=no says not to make it",
+                              file->path);
     strcpy(copy, file->path);
     const char *folder = dirname(copy);
     if (!make_folder(folder))

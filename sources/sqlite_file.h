@@ -76,7 +76,8 @@ typedef struct kz__sqlite {
     sqlite3_stmt *statements[KZ__SQL_COUNT];
     char *path;
     int timeout_ms;
-    int64_t embargo_ms;   /* for a file that is made */
+    int64_t embargo_ms; /* for a file that is made */
+    bool must_exist;
     struct stat identity; /* of the file that was opened first */
     bool identified;
     int64_t service; /* the rows are this one's */

@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Both end long before; a store that is broken must not keep us for ever. */
+/* It ends long before; a store that is broken must not keep us for ever. */
 #define ATTEMPTS_MAX 1000
-#define LOADS_MAX    1000
 
 /* A time that was answered, but is no further than this above the one written, is not written. */
 #define NOW_AHEAD_MS 1000
@@ -90,25 +89,14 @@ static bool lacks_secrets(kz__table_source *s, const kz__transaction *t)
     return true;
 }
 
-/* Runs the work, over and over where the rows have only a part of the table and something else was missing. */
 static kz_status run(kz__table_source *s, kz__transaction *t, work_fn work, const void *what, kz_error *err)
 {
-    const kz__transaction begun = *t;
-    for (unsigned loads = 0; loads < LOADS_MAX; loads++) {
-        t->service.high_ms = t->high_ms;
-        t->service.generation = t->generation;
-        t->service.embargo_ms = t->embargo_ms;
-        kz_status status = work(s, t, what, err);
-        if (status != KZ_AGAIN || !s->store->load) {
-            t->generation = t->service.generation;
-            return status;
-        }
-        if ((status = s->store->load(s, err)))
-            return status;
-        *t = begun;
-    }
-    return kz__fail(err, KZ_STORE, "%s: the rows of service %s cannot be brought together", s->name,
-                    begun.service.name);
+    t->service.high_ms = t->high_ms;
+    t->service.generation = t->generation;
+    t->service.embargo_ms = t->embargo_ms;
+    kz_status status = work(s, t, what, err);
+    t->generation = t->service.generation;
+    return status;
 }
 
 static void log_step(kz__table_source *s)
@@ -136,7 +124,10 @@ static kz_status change(kz__table_source *s, const kz__table_ask *ask, work_fn w
         status = run(s, t, work, what, err);
         if (status && (status != KZ_NO_FREE_NODE || !t->found)) {
             s->store->rollback(s, status);
-            return status;
+            if (status != KZ_AGAIN || s->grouped)
+                return status;
+            attempt++;
+            continue;
         }
         kz_status kept = s->store->commit(s, t, status ? NULL : err);
         if (kept == KZ_OK && t->step_ms)
@@ -302,7 +293,8 @@ kz_status kz__table_source_now(void *ctx, int64_t *source_ms, uint64_t *generati
     if (status)
         return status;
     s->store->rollback(s, KZ_OK);
-    if (t.now_ms - t.high_ms > NOW_AHEAD_MS) {
+    /* A table that is not there yet is not made by a question. */
+    if (t.high_ms && t.now_ms - t.high_ms > NOW_AHEAD_MS) {
         ask.write = true;
         status = change(s, &ask, now_work, NULL, &t, err);
         if (status)

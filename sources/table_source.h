@@ -38,13 +38,11 @@ typedef struct kz__table_source kz__table_source;
 typedef struct kz__table_store {
     /* KZ_UNAVAILABLE: not now. A far store waits here when attempt > 0, and gives that once its time is over. */
     kz_status (*begin)(kz__table_source *s, const kz__table_ask *ask, kz__transaction *t, kz_error *err);
-    /* The rows of the service that begin was asked for; none, if it was not found. A far store's may give KZ_AGAIN:
-     * they have only a part of the table, and know what is missing. */
+    /* The rows of the service that begin was asked for; none, if it was not found. */
     kz__rows (*rows)(kz__table_source *s);
-    /* Then: undoes what the rules did, and brings what was missing. They run again. NULL: rows know everything. */
-    kz_status (*load)(kz__table_source *s, kz_error *err);
-    /* Makes rows, service, time and generation durable. KZ_AGAIN: somebody was faster, nothing is written, the flow
-     * begins anew. Within a group: nothing is durable yet, and it cannot be undone any more. */
+    /* Makes rows, service, time and generation durable. KZ_AGAIN, from here or from the rows: somebody was faster,
+     * nothing is written, the flow begins anew. Within a group: nothing is durable yet, and it cannot be undone any
+     * more. */
     kz_status (*commit)(kz__table_source *s, kz__transaction *t, kz_error *err);
     /* `why` is what failed, KZ_OK after a look. */
     void (*rollback)(kz__table_source *s, kz_status why);

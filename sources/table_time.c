@@ -1,5 +1,6 @@
-/* The time of a lease table that is kept on this machine. */
+/* The time of a lease table, kept on this machine or in a store with a clock of its own. */
 #include "sources/table_time.h"
+#include "core/error.h"
 #include "host/clock.h"
 
 #include <fcntl.h>
@@ -64,6 +65,25 @@ int64_t kz__table_time_read(kz__table_time *time, const kz_clock *clock, const c
     if (time->boot != boot)
         snprintf(time->boot, sizeof time->boot, "%s", boot);
     return now_ms;
+}
+
+#define BEHIND_MS 1000
+
+kz_status kz__table_clock_check(const char *name, int64_t clock_ms, int64_t high_ms, int64_t wall_ms, bool grants,
+                                int64_t *now_ms, kz_error *err)
+{
+    if (clock_ms > high_ms + STEP_BELIEVED_MS && clock_ms > wall_ms + STEP_BELIEVED_MS)
+        return kz__fail(err, KZ_UNAVAILABLE,
+                        "%s: its clock is more than a day ahead of the lease table's time and of this machine's clock: "
+                        "nothing is written until it was set right",
+                        name);
+    if (grants && clock_ms < high_ms - BEHIND_MS)
+        return kz__fail(err, KZ_UNAVAILABLE,
+                        "%s: its clock is %" PRId64 " ms behind what it has answered before: nothing is granted until "
+                        "it has caught up; set that machine's clock",
+                        name, high_ms - clock_ms);
+    *now_ms = clock_ms > high_ms ? clock_ms : high_ms;
+    return KZ_OK;
 }
 
 void kz__table_step_log(const kz_source_options *options, const char *where, int64_t step_ms)

@@ -458,9 +458,9 @@ static void a_service_in_the_url_is_the_opener_s(void **state)
 static void parameters_are_checked(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"?lease=10",        "?lease=min",   "?lease=1ms",
-                                      "?lease=8d",        "?service=a/b", "?service=",
-                                      "?amnesia=perhaps", "?unknown=1",   "?lease=99999999999999999999h"};
+    static const char *const bad[] = {
+        "?lease=10", "?lease=min",       "?lease=1ms",  "?lease=8d",  "?service=a/b",
+        "?service=", "?amnesia=perhaps", "?create=yes", "?unknown=1", "?lease=99999999999999999999h"};
     table *t = table_of("kazahana");
     void *source = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -488,11 +488,37 @@ static bool collect(void *ctx, const kz_lease_info *info)
     return true;
 }
 
+static void create_no_makes_nothing(void **state)
+{
+    (void)state;
+    table *t = table_of("kazahana");
+    void *source = NULL, *other = NULL;
+    /* Some can tell when they are opened, others when a lease is wanted. */
+    kz_status status = try_open(t, "?create=no", NULL, &source);
+    if (status == KZ_OK) {
+        status = acquire(t, source, 1);
+        t->kind->ops->close(source, false);
+    }
+    assert_status(status, KZ_NOT_FOUND);
+    assert_contains(t->err.message, "create=no");
+    other = open_with(t, "");
+    listing l = {.service = t->service};
+    assert_ok(t->kind->ops->list(other, NULL, collect, &l, &t->err));
+    assert_int_equal(l.count, 0);
+    grant_one(t, other);
+    /* What is there is used. */
+    source = open_with(t, "?create=no");
+    grant_one(t, source);
+    t->kind->ops->close(source, false);
+    discard(t, other);
+}
+
 static void the_list_and_the_health_show_what_is_out(void **state)
 {
     (void)state;
     table *t = table_of("41-4-8@2026-01-01");
-    void *source = open_with(t, "?lease=2s");
+    /* A clock that nobody holds must not end the leases before they were looked at. */
+    void *source = open_with(t, t->kind->injected_clock ? "?lease=2s" : "?lease=10min");
     kz_source_health health;
     assert_ok(t->kind->ops->health(source, t->service, &health, &t->err));
     assert_int_equal(health.nodes_free, 8);
@@ -514,7 +540,7 @@ static void the_list_and_the_health_show_what_is_out(void **state)
     assert_ok(t->kind->ops->health(source, t->service, &health, &t->err));
     assert_int_equal(health.leases_out, 2);
     assert_in_range(health.nodes_free, 5, 6);
-    assert_int_equal(health.lease_ms, 2000);
+    assert_int_equal(health.lease_ms, t->kind->injected_clock ? 2000 : LEASE);
     assert_int_equal(health.layout.node_bits, 4);
     if (t->kind->injected_clock) {
         pass(2001);
@@ -744,6 +770,49 @@ static void bits_move_while_leases_are_out_and_nothing_overlaps(void **state)
     discard(t, source);
 }
 
+/* Several operations that become durable together: one that fails leaves nothing, and the others do not mind. */
+static void a_group_is_kept_as_a_whole(void **state)
+{
+    (void)state;
+    table *t = table_of("kazahana");
+    if (!t->kind->ops->group_begin) {
+        print_message("skipped: %s has no groups\n", t->kind->name);
+        t->kind->tear_down(t->url);
+        free(t);
+        skip();
+    }
+    void *source = open_with(t, "");
+    kz_lease before = grant_one(t, source), a, b, c;
+    kz_status kept;
+    char mine[KZ_SERVICE_SIZE];
+    strcpy(mine, t->service);
+    do {
+        assert_ok(t->kind->ops->group_begin(source, &t->err));
+        a = grant_one(t, source);
+        assert_status(acquire(t, source, 0), KZ_INVALID);
+        b = grant_one(t, source);
+        assert_ok(release(t, source, &b));
+        snprintf(t->service, sizeof t->service, "other-%u", a.id);
+        c = grant_one(t, source);
+        strcpy(t->service, mine);
+        assert_ok(release(t, source, &before));
+        assert_status(release(t, source, &before), KZ_NOT_FOUND);
+        kept = t->kind->ops->group_commit(source, &t->err);
+        assert_true(kept == KZ_OK || kept == KZ_AGAIN);
+    } while (kept);
+    assert_int_not_equal(a.id, before.id);
+    assert_int_not_equal(a.id, b.id);
+    void *other = open_with(t, "");
+    listing l = {.service = t->service};
+    assert_ok(t->kind->ops->list(other, NULL, collect, &l, &t->err));
+    assert_int_equal(l.count, 1);
+    assert_int_equal(l.infos[0].id, a.id);
+    snprintf(t->service, sizeof t->service, "other-%u", a.id);
+    assert_ok(release(t, other, &c));
+    t->kind->ops->close(other, false);
+    discard(t, source);
+}
+
 int contract_run(const contract_kind *kind)
 {
     const struct CMUnitTest tests[] = {
@@ -762,6 +831,8 @@ int contract_run(const contract_kind *kind)
         cmocka_unit_test(a_service_keeps_its_layout_and_lease),
         cmocka_unit_test(a_service_in_the_url_is_the_opener_s),
         cmocka_unit_test(parameters_are_checked),
+        cmocka_unit_test(create_no_makes_nothing),
+        cmocka_unit_test(a_group_is_kept_as_a_whole),
         cmocka_unit_test(the_list_and_the_health_show_what_is_out),
         cmocka_unit_test(a_listing_is_in_order_and_begins_where_it_is_told),
         cmocka_unit_test(settings_make_a_service_and_count_from_the_next_grant_on),

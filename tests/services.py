@@ -178,14 +178,17 @@ class Sentinel(Redis):
 
 class Postgres(Service):
     """A cluster of its own with the database and superuser `postgres`, no password, TCP only. PostgreSQL does not run
-    as root: then it belongs to the user that Debian's package made."""
+    as root: then it belongs to the user that Debian's package made. With `primary` it is that one's standby.
+    `environment` is for its programs: libfaketime."""
 
     program = "postgres"
 
-    def __init__(self, folder, *settings):
+    def __init__(self, folder, *settings, primary=None, data=None):
         super().__init__(folder)
         self.settings = settings
-        self.data = os.path.join(self.folder, "data")
+        self.primary = primary
+        self.environment = {}
+        self.data = data or os.path.join(self.folder, "data")
         self.url = f"postgresql://postgres@{LOOPBACK}:{self.port}/postgres"
         self.dsn = f"host={LOOPBACK} port={self.port} user=postgres dbname=postgres"
 
@@ -201,20 +204,30 @@ class Postgres(Service):
 
     def as_owner(self, *command):
         command = [os.path.join(self.bin(), command[0]), *command[1:]]
+        if self.environment:
+            command = ["env", *(f"{name}={value}" for name, value in self.environment.items()), *command]
         return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--", *command] \
             if os.getuid() == 0 else command
 
+    def run(self, *command, check=True):
+        subprocess.run(self.as_owner(*command), check=check, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       cwd="/")
+
     def start(self):
-        if not os.path.exists(self.data):
-            os.mkdir(self.data, 0o700)
+        if not os.path.exists(os.path.join(self.data, "PG_VERSION")):
+            os.makedirs(self.data, 0o700, exist_ok=True)
             if os.getuid() == 0:
                 owner = pwd.getpwnam("postgres")
                 os.chown(self.data, owner.pw_uid, owner.pw_gid)
+                os.chmod(self.data, 0o700)
                 for folder in (self.folder, os.path.dirname(self.folder)):
                     os.chmod(folder, os.stat(folder).st_mode | 0o011)
-            subprocess.run(self.as_owner("initdb", "--no-sync", "-D", self.data, "-U", "postgres", "-A", "trust",
-                                         "--encoding=UTF8", "--locale=C"),
-                           check=True, stdout=subprocess.DEVNULL, cwd="/")
+            if self.primary:
+                self.run("pg_basebackup", "-D", self.data, "-d", self.primary.url, "-R", "-X", "stream", "-c", "fast",
+                         "--no-sync")
+            else:
+                self.run("initdb", "--no-sync", "-D", self.data, "-U", "postgres", "-A", "trust", "--encoding=UTF8",
+                         "--locale=C")
         return super().start()
 
     def command(self):
@@ -225,11 +238,37 @@ class Postgres(Service):
         return subprocess.run([os.path.join(self.bin(), "pg_isready"), "-q", "-h", LOOPBACK, "-p", str(self.port)],
                               check=False).returncode == 0
 
+    def pids(self):
+        """The server and its processes."""
+        pids = [self.process.pid] if self.process else []
+        for stat in glob.glob("/proc/[0-9]*/stat"):
+            try:
+                with open(stat, encoding="utf-8", errors="replace") as file:
+                    pid, _, rest = file.read().partition(" (")
+                if pids and int(rest.rpartition(") ")[2].split()[1]) == pids[0]:
+                    pids.append(int(pid))
+            except OSError:
+                pass
+        return pids
+
+    def signal_all(self, number):
+        for pid in self.pids():
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def crash(self):
+        """All of it at once, as a power cut would."""
+        self.signal_all(signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+
     def kill(self):
         """Its children would go on for a while: an immediate shutdown takes them along."""
         if self.process and self.process.poll() is None:
-            subprocess.run(self.as_owner("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop"),
-                           check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+            self.signal_all(signal.SIGCONT)
+            self.run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop", check=False)
         super().kill()
 
     def sql(self, text):
@@ -239,6 +278,41 @@ class Postgres(Service):
         if result.returncode:
             raise RuntimeError(result.stderr.strip())
         return result.stdout.strip()
+
+    def promote(self):
+        """Until it accepts writes."""
+        self.run("pg_ctl", "-D", self.data, "-w", "promote")
+
+
+class Pgbouncer(Service):
+    """A pooler that gives each transaction whichever of its few connections is free."""
+
+    program = "pgbouncer"
+
+    def __init__(self, folder, postgres, connections=2):
+        super().__init__(folder)
+        self.url = f"postgresql://postgres@{LOOPBACK}:{self.port}/postgres"
+        self.configuration = os.path.join(self.folder, "pgbouncer.ini")
+        users = os.path.join(self.folder, "users")
+        with open(users, "w", encoding="ascii") as file:
+            file.write('"postgres" ""\n')
+        with open(self.configuration, "w", encoding="ascii") as file:
+            file.write(f"[databases]\npostgres = host={LOOPBACK} port={postgres.port} user=postgres\n"
+                       f"[pgbouncer]\nlisten_addr = {LOOPBACK}\nlisten_port = {self.port}\nunix_socket_dir =\n"
+                       f"auth_type = any\nauth_file = {users}\npool_mode = transaction\n"
+                       f"default_pool_size = {connections}\nserver_round_robin = 1\n")
+        for path in (users, self.configuration):
+            os.chmod(path, 0o644)
+
+    def command(self):
+        os.chmod(os.path.dirname(self.folder), 0o711)
+        command = [shutil.which(self.program), "-q", self.configuration]
+        return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--", *command] \
+            if os.getuid() == 0 else command
+
+    def answers(self):
+        with socket.socket() as probe:
+            return probe.connect_ex((LOOPBACK, self.port)) == 0
 
 
 class Posts(Service):

@@ -1,5 +1,7 @@
 /* The suite for lease tables, over each kind that there is. Add yours to the list. */
 #include "contract.h"
+#include "far_memory.h"
+#include "postgres_server.h"
 #include "redis_server.h"
 #include "sources/all.h"
 
@@ -28,6 +30,20 @@ static bool set_up_memory(char url[256], const char **why)
 static void tear_down_nothing(const char *url)
 {
     (void)url;
+}
+
+/* The driver of far stores, with an injected clock: PostgreSQL and etcd have clocks of their own. */
+static bool set_up_far(char url[256], const char **why)
+{
+    (void)why;
+    strcpy(url, "far:");
+    return true;
+}
+
+static void tear_down_far(const char *url)
+{
+    (void)url;
+    far_memory_forget();
 }
 
 static bool set_up_sqlite(char url[256], const char **why)
@@ -77,14 +93,42 @@ static void tear_down_redis(const char *url)
 }
 #endif
 
+#ifdef KZ_HAVE_POSTGRES
+static postgres_server postgres;
+
+/* One server for all of them; what a test made goes with it. Its time is PostgreSQL's own: what needs an injected clock
+ * is held by far:, the same driver over memory. */
+static bool set_up_postgres(char url[256], const char **why)
+{
+    *why = postgres_server_missing();
+    if (*why)
+        return false;
+    if (!postgres.pid)
+        postgres_server_start(&postgres, NULL);
+    snprintf(url, 256, "%s", postgres.url);
+    return true;
+}
+
+static void tear_down_postgres(const char *url)
+{
+    (void)url;
+    postgres_server_sql(&postgres, "SET client_min_messages = warning; DROP SCHEMA IF EXISTS kazahana CASCADE", NULL,
+                        0);
+}
+#endif
+
 int main(void)
 {
     static const contract_kind kinds[] = {
         {"memory", &kz__source_memory, set_up_memory, tear_down_nothing, true},
         {"own", &own_table_ops, set_up_own, tear_down_nothing, true},
+        {"far", &far_memory_source, set_up_far, tear_down_far, true},
         {"sqlite", &kz__source_sqlite, set_up_sqlite, tear_down_sqlite, true},
 #ifdef KZ_HAVE_REDIS
         {"redis", &kz__source_redis, set_up_redis, tear_down_redis, false},
+#endif
+#ifdef KZ_HAVE_POSTGRES
+        {"postgres", &kz__source_postgres, set_up_postgres, tear_down_postgres, false},
 #endif
     };
     size_t count = sizeof kinds / sizeof kinds[0];
@@ -94,5 +138,8 @@ int main(void)
     for (size_t i = 1; i < count; i++)
         if (kinds[i].injected_clock)
             failed += contract_compare(&kinds[0], &kinds[i]);
+#ifdef KZ_HAVE_POSTGRES
+    postgres_server_remove(&postgres);
+#endif
     return failed != 0;
 }

@@ -221,8 +221,8 @@ static void a_malformed_head_is_refused(void **state)
 static void methods_and_versions_that_are_not_known_are_refused(void **state)
 {
     (void)state;
-    assert_refused("BREW /pot HTTP/1.1\r\n" HOST "\r\n", 501);
-    assert_refused("get / HTTP/1.1\r\n" HOST "\r\n", 501);
+    assert_refused("BREW /pot HTTP/1.1\r\n" HOST "\r\n", 405);
+    assert_refused("get / HTTP/1.1\r\n" HOST "\r\n", 405);
     assert_refused("CONNECT a:443 HTTP/1.1\r\n" HOST "\r\n", 501);
     assert_refused("GET / HTTP/1.2\r\n" HOST "\r\n", 505);
     assert_refused("GET / HTTP/3.0\r\n" HOST "\r\n", 505);

@@ -3,6 +3,7 @@
 #include "core/find_block.h"
 #include "core/memory_rows.h"
 #include "core/part.h"
+#include "far_memory.h"
 #include "random.h"
 #include "test.h"
 
@@ -47,108 +48,13 @@ static uint64_t below(story *s, uint64_t limit)
     return test_random(&s->random) % limit;
 }
 
-/* ------------------------------------------------------------------------------------ the far store's answers */
-
-static int by_end(const void *a, const void *b)
-{
-    const kz__row *x = a, *y = b;
-    if (x->end_ms != y->end_ms)
-        return x->end_ms < y->end_ms ? -1 : 1;
-    return (x->lo > y->lo) - (x->lo < y->lo);
-}
-
-static void tell_ended(story *s, kz__part *part, const kz__part_question *question)
-{
-    kz__row *rows = NULL;
-    const kz__row *row;
-    size_t count = 0, at = 0;
-    while ((row = kz__memory_rows_each(s->store, &at)))
-        if (row->end_ms <= question->ms &&
-            (row->end_ms > question->after_ms || (row->end_ms == question->after_ms && row->lo > question->from))) {
-            rows = realloc(rows, (count + 1) * sizeof *rows);
-            rows[count++] = *row;
-        }
-    if (count)
-        qsort(rows, count, sizeof *rows, by_end);
-    size_t told = count < s->page ? count : s->page;
-    for (size_t i = 0; i < told; i++)
-        assert_ok(kz__part_tell_row(part, &rows[i], NULL));
-    if (told < count)
-        kz__part_know_ended(part, rows[told - 1].end_ms, rows[told - 1].lo);
-    else
-        kz__part_know_ended(part, question->ms, UINT64_MAX);
-    free(rows);
-}
-
-static void tell_free(story *s, kz__part *part, uint64_t from)
-{
-    kz__range ranges[PAGE_MAX];
-    size_t count = 0;
-    bool last = false;
-    for (uint64_t at = from; count < s->page; at = ranges[count++].hi)
-        if (s->store_rows.free_after(s->store, at, &ranges[count], NULL)) {
-            last = true;
-            break;
-        }
-    assert_ok(kz__part_tell_free(part, from, ranges, count, last, NULL));
-}
-
 static kz_status ask(void *ctx, kz__part *part, const kz__part_question *question, kz_error *err)
 {
     (void)err;
     story *s = ctx;
-    const kz__row *row;
-    size_t at = 0;
     s->asked++;
-    switch (question->kind) {
-    case KZ__PART_FREE:
-        tell_free(s, part, question->from);
-        break;
-    case KZ__PART_ENDED:
-        tell_ended(s, part, question);
-        break;
-    case KZ__PART_AT:
-        for (size_t i = 0; i < question->slot_count; i++) {
-            kz__row found;
-            if (s->store_rows.out_at(s->store, question->slots[i], &found, NULL) == KZ_OK)
-                assert_ok(kz__part_tell_row(part, &found, NULL));
-            assert_ok(kz__part_know_at(part, question->slots[i], NULL));
-        }
-        break;
-    case KZ__PART_REQUEST:
-        while ((row = kz__memory_rows_each(s->store, &at)))
-            if (memcmp(row->request, question->request, sizeof row->request) == 0)
-                assert_ok(kz__part_tell_row(part, row, NULL));
-        assert_ok(kz__part_know_request(part, question->request, NULL));
-        break;
-    }
+    far_memory_tell(s->store, s->page, part, question);
     return KZ_OK;
-}
-
-/* Takes away what goes, and what is written over. */
-static kz_status store_removal(void *ctx, const kz__part_change *change, kz_error *err)
-{
-    (void)err;
-    story *s = ctx;
-    kz__range old;
-    kz__row row;
-    kz_status there = change->row ? s->store_rows.out_at(s->store, change->row->lo, &row, NULL)
-                                  : s->store_rows.free_ending(s->store, change->range->hi, &old, NULL);
-    assert_int_equal(there == KZ_OK, change->gone || change->had);
-    if (there)
-        return KZ_OK;
-    return change->row ? s->store_rows.out_remove(s->store, row.lo, NULL)
-                       : s->store_rows.free_remove(s->store, old.lo, NULL);
-}
-
-static kz_status store_addition(void *ctx, const kz__part_change *change, kz_error *err)
-{
-    (void)err;
-    story *s = ctx;
-    if (change->gone)
-        return KZ_OK;
-    return change->row ? s->store_rows.out_add(s->store, change->row, NULL)
-                       : s->store_rows.free_add(s->store, *change->range, NULL);
 }
 
 static void begin(story *s)
@@ -160,9 +66,7 @@ static void begin(story *s)
 
 static void commit(story *s)
 {
-    assert_ok(kz__part_changes(s->part, store_removal, s, NULL));
-    assert_ok(kz__part_changes(s->part, store_addition, s, NULL));
-    kz__memory_rows_commit(s->store);
+    far_memory_apply(s->store, s->part);
     s->store_service = s->part_service;
     s->store_heights = kz__part_heights(s->part);
 }

@@ -142,10 +142,10 @@ function takeLeases(items) {
 }
 
 function read(item, key) {
-  const meta = typeof item.meta === 'object' && item.meta || {note: String(item.meta)}, {host, pid} = meta;
-  const words = Object.entries(meta).map(([k, v]) => `${k}=${v}`), {bitId = 14, bitSeq = 8, nodes = 1} = item;
+  const told = typeof item.meta === 'object' && item.meta, meta = told || {}, {host, pid} = meta;
+  const words = told ? Object.entries(meta).map(([k, v]) => `${k}=${v}`) : [String(item.meta)], {bitId = 14, bitSeq = 8, nodes = 1} = item;
   return {key, service: item.service, node: item.id, nodes, bitId, bitSeq, meta, words, reserved: item.kind === 'reserved',
-    holder: JSON.stringify(meta), name: host && pid ? `${host}, ${pid}` : words.join(', ') || 'unnamed',
+    holder: JSON.stringify(item.meta), name: host && pid ? `${host}, ${pid}` : words.join(', ') || 'unnamed',
     text: `${item.id} ${words.join(' ')}`.toLowerCase(), lo: item.id * 2 ** bitSeq, hi: (item.id + nodes) * 2 ** bitSeq,
     created: item.created ?? 0, twinStart: item.fallbackCreated ?? 0};
 }

@@ -3,9 +3,9 @@
 
 // Told apart by lightness too, and neither amber nor red, which mean something here.
 const LIGHT = ['#0067a5', '#007a55', '#a83279', '#2f8fd0', '#4338a8', '#7d1f4e', '#1f8378',
-  '#6aa9dc', '#4dae8d', '#cf7fb4', '#8f86d8', '#b86a8f', '#67b5ac', '#5b6b80'];
+  '#6aa9dc', '#4dae8d', '#cf7fb4', '#8f86d8', '#b86a8f', '#67b5ac', '#0f5f66'];
 const DARK = ['#4ba3d9', '#2fbf93', '#e08fbd', '#8ccbf2', '#9d94ee', '#d9698f', '#6fd0c1',
-  '#2f7fb8', '#1f8f6c', '#b0588c', '#6f63cc', '#f2b8d3', '#b5e6de', '#a9b8cb'];
+  '#2f7fb8', '#1f8f6c', '#b0588c', '#6f63cc', '#f2b8d3', '#b5e6de', '#b9d66a'];
 const FONT = '11px system-ui, sans-serif', BOLD = `600 ${FONT}`;
 const AXIS = 24, TOP = 22, GAP = 30, ROW_MAX = 36;
 const STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800].map((s) => s * 1000);

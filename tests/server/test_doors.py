@@ -5,7 +5,11 @@
 """
 
 import os
+import re
+import shutil
+import subprocess
 import sys
+import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "faults"))
@@ -58,6 +62,55 @@ class Hosts(real.ServerCase):
         token = {"Authorization": "Bearer " + real.TOKEN}
         self.assertEqual(self.status(server, "POST", "/lease", {}, Host="ids.example", **token), 200)
         self.assertEqual(self.status(server, "POST", "/lease", {}, Host="ids.example"), 401)
+
+
+@unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+class Certificates(real.ServerCase):
+    """A client that does not trust the server says what would help."""
+
+    def make(self, name, names, env=None):
+        cert, key = os.path.join(self.folder, name + ".pem"), os.path.join(self.folder, name + ".key")
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+             "-subj", "/CN=test", "-addext", "subjectAltName=" + names, "-keyout", key, "-out", cert],
+            check=True, capture_output=True, env=dict(os.environ, **(env or {})),
+        )
+        server = self.serve("--tls-cert", cert, "--tls-key", key)
+        return "https://127.0.0.1:%d?cacert=%s" % (server.port, cert)
+
+    def ask(self, url):
+        done = subprocess.run([real.PROGRAM, "next", "--from", url, "--timeout", "5000"], env=real.environment(),
+                              capture_output=True, text=True, timeout=2 * real.PATIENCE_S)
+        return done.returncode, done.stderr
+
+    def test_one_that_is_right_is_trusted(self):
+        self.assertEqual(self.ask(self.make("good", "IP:127.0.0.1")), (0, ""))
+
+    def test_another_name_is_told(self):
+        status, text = self.ask(self.make("other", "DNS:other.example"))
+        self.assertEqual(status, 1)
+        self.assertIn("a name that its certificate has", text)
+        self.assertNotIn("issuer", text)
+
+    @unittest.skipUnless(real.FAKETIME, "libfaketime is not installed")
+    def test_one_that_has_run_out_is_told(self):
+        status, text = self.ask(self.make("old", "IP:127.0.0.1", {"LD_PRELOAD": real.FAKETIME[0], "FAKETIME": "-10d"}))
+        self.assertEqual(status, 1)
+        self.assertIn("renew the server's certificate", text)
+        self.assertNotIn("issuer", text)
+
+
+class Files(real.ServerCase):
+    def test_doctor_warns_of_a_lease_file_that_others_can_read_or_write(self):
+        self.serve().kill()
+        path = self.store[len("sqlite:"):]
+        for mode, word in ((0o600, None), (0o660, None), (0o644, "warn"), (0o666, "fail")):
+            os.chmod(path, mode)
+            done = subprocess.run([real.PROGRAM, "doctor", "--from", self.store], env=real.environment(),
+                                  capture_output=True, text=True, timeout=real.PATIENCE_S)
+            found = re.findall(r"(?m)^(\w+) +file +(.*)", done.stdout)
+            self.assertEqual([line[0] for line in found], [word] if word else [], done.stdout)
+            self.assertEqual(done.returncode, 1 if word == "fail" else 0, done.stdout)
 
 
 if __name__ == "__main__":

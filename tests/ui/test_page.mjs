@@ -138,6 +138,31 @@ test('each service has a plane of its own', async (server) => {
   quiet(page);
 });
 
+test('reserved nodes are drawn as such', async (server) => {
+  // The server's own answer, with a line as it writes one for a reserved range.
+  const page = await open(server, {wait: false});
+  await page.route('**/leases?*', async (route) => {
+    const answer = await route.fetch(), body = await answer.json();
+    body.leases.push({service: 'default', id: 32, kind: 'reserved', nodes: 32, bitId: 14, bitSeq: 8, created: null, expired: null,
+      fallbackCreated: null, fallbackExpired: null, meta: 'the old workers'});
+    await route.fulfill({response: answer, json: body});
+  });
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector('#rows').textContent.includes('reserved: the old workers'));
+  assert.match(await page.textContent('#rows'), /32–63/);
+  assert.equal(await page.textContent('#free'), '8,159');
+  assert.equal(await page.textContent('#out'), '1');
+  const box = await page.evaluate(() => {
+    const {plane} = kazahana, boxes = plane.boxes.filter((b) => b.lease.reserved);
+    return {count: boxes.length, x: boxes[0].x, w: boxes[0].w, left: plane.left, width: plane.canvas.clientWidth, y: boxes[0].y + 4};
+  });
+  assert.equal(box.count, 1);
+  assert.ok(box.x <= box.left && box.x + box.w >= box.width, 'from the beginning, for ever');
+  await page.hover('#plane', {position: {x: box.left + 300, y: box.y}});
+  assert.match(await page.textContent('#tip'), /Nodes 32 to 63, reserved.*the old workers.*never/);
+  quiet(page);
+});
+
 test('what clients report is added up', async (server) => {
   await server.ask('POST', '/lease', {meta: {host: 'r'}, used: {ids: 1234, fenced: 5, unfenced: 6, exhausted: 7, clockBack: 8}});
   const page = await open(server);

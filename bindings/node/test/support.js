@@ -61,7 +61,8 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Waits for what must come about, however slow the machine is. */
 async function until(what, happened) {
-  for (let i = 0; i < 6000; i++) {
+  const end = performance.now() + 120000;
+  while (performance.now() < end) {
     if (await happened()) return;
     await sleep(10);
   }
