@@ -20,7 +20,8 @@ install_packages = @scripts/install-packages
 endif
 
 .PHONY: help build run check test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
-	format install node node-packages bench-languages clean go java posts scale-demo
+	format install node node-packages bench-languages clean go java posts scale-demo \
+	bench-leases-postgres
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -117,6 +118,9 @@ bench-postgres: ## Inserts, index sizes and joins in PostgreSQL: kazahana's keys
 	@scripts/configure build
 	@ninja -C build --quiet bench/postgres_load
 	@bench/postgres/run $(BENCH_ARGS)
+
+bench-leases-postgres: build ## Leases in PostgreSQL: few and many held, one connection and 32 clients of a server
+	@bench/postgres/leases
 
 bench-http: ## GET /id beside a bare epoll loop and nginx
 	$(install_packages) build test
