@@ -145,6 +145,7 @@ typedef struct kz_layout kz_layout;
  *                                   kazahana serve, or several on one store, for many machines. ?token-file=/path,
  *                                   ?token=t or the variable KAZAHANA_TOKEN if it wants a token
  *     https://...                   the same with TLS; ?cacert=/path
+ *     http+unix:///path/k.sock      one of this machine, by its Unix socket
  *     tsid+redis://host[:port][/db] one of the 1,024 TSID slots sys:tsid:node:N in Redis, shared with programs that
  *                                   take the same keys with SETNX. ?ttl=24h, ?refresh=12h, ?prefix=p. Redis must be
  *                                   there at the start, unless ?dev=1 or the variable KAZAHANA_ALLOW_DEV=1 allows a
@@ -323,6 +324,28 @@ struct kz_options {
 
 /* Fills in the defaults noted above. Call it before setting fields. */
 KZ_API void kz_options_init(kz_options *options);
+
+/* Sets one option from a text, by the name it has on the command line, in a config file or in a binding: "fallback",
+ * "fenced"; "throughput", "256:4096"; "backward", "wait:5000". Hyphens in the name count as underscores. Milliseconds
+ * may have a unit (ms, s, min, h, d), and be "forever" where that makes sense. service, layout and meta are kept as
+ * they are, not copied. KZ_NOT_FOUND: there is no such option. KZ_INVALID: not such a value; the message begins with
+ * the name and a colon. Nothing changes then. What options must be together, kz_open checks. */
+KZ_API KZ_MUST_CHECK kz_status kz_options_set(kz_options *options, const char *name, const char *text, kz_error *err);
+
+/* The options that kz_options_set knows, for index 0 and up; NULL past the last. */
+typedef struct kz_option_info {
+    const char *name;  /* "seq_start" */
+    const char *takes; /* "zero|random", "MIN:MAX", "MS" */
+    const char *help;  /* half a line, with the default */
+} kz_option_info;
+KZ_API const kz_option_info *kz_option_at(size_t index);
+
+/* A whole number, and a duration with its unit (ms, s, min, h, d, w), within bounds: as every setting here is read.
+ * KZ_INVALID: it is not, or not within them. */
+KZ_API KZ_MUST_CHECK kz_status kz_number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *number,
+                                               kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_duration_parse(const char *text, int64_t min_ms, int64_t max_ms, int64_t *ms,
+                                                 kz_error *err);
 
 /* For keeper = KZ_KEEPER_CALLER: does what is due and says in `*wait_ms` when to come back at the latest (INT64_MAX:
  * not before something changes). Exchanges with the source are made here and may block as long as they take; minting
@@ -609,6 +632,14 @@ typedef struct kz_lease {
     char secret[KZ_SECRET_SIZE]; /* signs the release; empty if the source wants none */
 } kz_lease;
 
+/* What a client did since it last told its source. Sources that add it up get it with acquires and releases that they
+ * would get anyway; others leave it alone. An answer that is lost is told twice. */
+typedef struct kz_usage {
+    uint64_t ids, fenced, unfenced; /* IDs by kind: leased, and fallback */
+    uint64_t exhausted;             /* milliseconds whose slots were used up while more were wanted */
+    uint64_t clock_back;            /* steps of the clock backwards */
+} kz_usage;
+
 typedef struct kz_acquire {
     const char *service;                    /* "default" unless the options say otherwise */
     const char *holder;                     /* who asks, for people: a JSON object of texts, below KZ_HOLDER_SIZE */
@@ -617,6 +648,7 @@ typedef struct kz_acquire {
     int64_t from_ms;                        /* Unix ms: the caller's clock or its last ID, whichever is later */
     const kz_lease *holds; /* the lease to be succeeded, or NULL: some sources make it longer, and a table that does not
                               know it has gone back in time */
+    const kz_usage *used;  /* or NULL */
 } kz_acquire;
 
 typedef struct kz_grant {
@@ -636,6 +668,7 @@ typedef struct kz_release {
     int64_t timestamp_ms; /* no ID later than this was or will be minted from the lease; the source's time or later */
     kz_id next;           /* exactly: no ID at or above this one */
     const char *signature;
+    const kz_usage *used; /* or NULL */
 } kz_release;
 
 /* What a line of the table is. A reserved range is granted to nobody. */

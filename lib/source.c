@@ -15,9 +15,9 @@
 static const kz_source_ops *kinds[KINDS_MAX] = {KZ__SOURCES_BUILT_IN};
 
 /* What this build leaves out is still known by name, so that the message can say why it is missing. */
-static const char *const known_schemes[] = {"static",      "env",    "standalone",     "memory",          "sqlite",
-                                            "redis",       "rediss", "redis+sentinel", "rediss+sentinel", "tsid+redis",
-                                            "tsid+rediss", "http",   "https",          "postgres",        "etcd"};
+static const char *const known_schemes[] = {
+    "static",          "env",        "standalone",  "memory", "sqlite", "redis",     "rediss",   "redis+sentinel",
+    "rediss+sentinel", "tsid+redis", "tsid+rediss", "http",   "https",  "http+unix", "postgres", "etcd"};
 
 static const kz_source_ops *find(const char *url, size_t length)
 {
