@@ -79,7 +79,7 @@ kz_status kz__table_reserve(const kz__rows *rows, kz__service *service, const kz
     if (r->note && !r->end)
         strcpy(one.note, r->note);
     for (size_t i = 0; i < r->count && status == KZ_OK; i++) {
-        kz__range slots;
+        kz__range slots = {0, 0};
         status = slots_of(service, &r->ranges[i], &slots, err);
         if (status == KZ_OK && !r->end)
             status = check_free(rows, service, slots, now_ms, err);

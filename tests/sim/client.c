@@ -147,6 +147,7 @@ void client_answer(world *w, client *c, unsigned life, uint64_t number, kz_statu
     if (!c->gen || c->life != life || !c->busy || c->errand_number != number)
         return;
     c->busy = false;
+    c->refused_at_end += status == KZ_NO_FREE_NODE && w->now_ns > w->calm_ns;
     kz_error err = {.status = status};
     status = kz__keeping_done(c->gen, &c->errand, status, grant, &err);
     if (status == KZ_OK && c->errand.task.deed == KZ__ACQUIRE)
@@ -166,7 +167,7 @@ static void bring_up(world *w, client *c)
     kz_clock clock = {wall_ns, boot_ns, sleep_ns, c};
     options.use_clock = &clock;
     options.throughput_min_per_ms = w->server.service.high_blocks && c->life % 2 ? 16 : 8;
-    options.throughput_max_per_ms = w->tight ? 8 : 16;
+    options.throughput_max_per_ms = w->tight || w->slotted ? 8 : 16;
     options.retry_initial_ms = 50;
     options.retry_max_ms = 400;
     kz_source_facts facts = {.layout = *kz_layout_preset(0)};

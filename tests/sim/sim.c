@@ -112,7 +112,7 @@ static bool run(uint64_t seed, unsigned faults, bool story, world *w)
     w->tight = seed % 8 == 5;
     w->slotted = seed % 16 == 9 && faults & 1u << FAULT_LOST;
     if (w->slotted)
-        w->faults |= 1u << FAULT_LOST;
+        w->faults = (w->faults | 1u << FAULT_LOST) & ~(1u << FAULT_FORK);
     w->forgets = seed % 4 == 3 && faults & (1u << FAULT_FAILOVER | 1u << FAULT_REPLACED);
     if (w->forgets) {
         /* A predecessor's clock may be off by the margin and no more, and it ends a while after the faults. */

@@ -68,9 +68,10 @@ typedef struct client {
     kz__errand errand; /* under way */
     uint64_t errand_number;
     bool busy;
-    kz_id last;             /* of this life */
-    uint64_t leased_at_end; /* IDs from a lease after the faults ended */
-    kz__held *old;          /* what the life before held: for the rule that nobody comes back to it */
+    kz_id last;              /* of this life */
+    uint64_t leased_at_end;  /* IDs from a lease after the faults ended */
+    unsigned refused_at_end; /* how often no node was free then */
+    kz__held *old;           /* what the life before held: for the rule that nobody comes back to it */
     size_t old_count;
 } client;
 
@@ -94,10 +95,10 @@ typedef struct server {
 
 /* A node slot, in worlds that have them instead of a table. */
 enum { SLOTS = 16 };
-typedef struct slot {
+typedef struct node_slot {
     char token[KZ_SECRET_SIZE]; /* "": nobody's */
     int64_t start_ms, end_ms;   /* the end is also the floor of who comes next */
-} slot;
+} node_slot;
 
 typedef struct event event;
 
@@ -123,7 +124,7 @@ struct world {
     int64_t skew_ms, afterlife_ms; /* how far clocks of servers are off, and how long a predecessor goes on */
     bool forgets;                  /* a run in which a store forgets: a world of its own */
     bool slotted;                  /* node slots instead of a table */
-    slot slots[SLOTS];
+    node_slot slots[SLOTS];
     int64_t slot_ttl_ms;
     bool beyond; /* more was forgotten than the rule covers */
     minted *ids;

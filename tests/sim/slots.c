@@ -7,7 +7,7 @@
 
 #define EPOCH_MS INT64_C(1767225600000)
 
-static void fill(world *w, const slot *s, int64_t created_ms, int64_t now_ms, kz_grant *grant)
+static void fill(world *w, const node_slot *s, int64_t created_ms, int64_t now_ms, kz_grant *grant)
 {
     *grant = (kz_grant){.source_ms = now_ms, .count = 1, .renew_after_ms = w->slot_ttl_ms / 2};
     grant->leases[0] = (kz_lease){.created_ms = created_ms,
@@ -27,7 +27,7 @@ kz_status slots_acquire(world *w, const kz_acquire *request, int64_t now_ms, kz_
 {
     const kz_lease *holds = request->holds;
     if (holds) {
-        slot *s = &w->slots[holds->id];
+        node_slot *s = &w->slots[holds->id];
         if (strcmp(s->token, holds->secret) != 0 || s->end_ms <= now_ms)
             return KZ_LOST;
         /* What is added begins where the lease ends: nobody else had that. */
@@ -36,7 +36,7 @@ kz_status slots_acquire(world *w, const kz_acquire *request, int64_t now_ms, kz_
         fill(w, s, created_ms, now_ms, grant);
         return KZ_OK;
     }
-    for (slot *s = w->slots; s < w->slots + SLOTS; s++) {
+    for (node_slot *s = w->slots; s < w->slots + SLOTS; s++) {
         if (*s->token && s->end_ms > now_ms)
             continue;
         int64_t created_ms = s->end_ms > now_ms ? s->end_ms : now_ms + 1;
@@ -51,7 +51,7 @@ kz_status slots_acquire(world *w, const kz_acquire *request, int64_t now_ms, kz_
 
 kz_status slots_release(world *w, const kz_release *release)
 {
-    slot *s = &w->slots[release->id];
+    node_slot *s = &w->slots[release->id];
     char signature[KZ_SIGNATURE_SIZE];
     kz_release_sign(s->token, release->id, release->timestamp_ms, signature);
     if (!*s->token || strcmp(signature, release->signature) != 0)
@@ -65,7 +65,7 @@ kz_status slots_release(world *w, const kz_release *release)
 /* The key goes, its floor stays: the next who claims the slot begins where the lease would have ended. */
 void slots_lose(world *w)
 {
-    slot *s = &w->slots[draw(w) % SLOTS];
+    node_slot *s = &w->slots[draw(w) % SLOTS];
     tell(w, "slots: %zu is lost", (size_t)(s - w->slots));
     *s->token = '\0';
 }
