@@ -123,6 +123,11 @@ kz_status kz__table_acquire(const kz__rows *rows, kz__service *service, const kz
 kz_status kz__table_release(const kz__rows *rows, kz__service *service, uint32_t node, const char *secret,
                             int64_t timestamp_ms, int64_t now_ms, kz_error *err);
 
+/* Reserves nodes, or ends that: all or nothing. A service with reservations counts as one that has granted: its slots
+ * are fixed. KZ_INVALID, KZ_IN_USE. */
+kz_status kz__table_reserve(const kz__rows *rows, kz__service *service, const kz_reservation *reservation,
+                            int64_t now_ms, kz_error *err);
+
 /* The same for whoever cannot see the secret, only tell whether it is the right one. */
 typedef bool (*kz__secret_is)(void *ctx, const char *secret);
 kz_status kz__table_release_if(const kz__rows *rows, kz__service *service, uint32_t node, kz__secret_is is, void *ctx,

@@ -218,6 +218,7 @@ static kz_status page(kz__table_source *base, const kz__transaction *t, const kz
     for (size_t i = service_from(from->service); i < shared->count && *count < room; i++) {
         const service *s = &shared->services[i];
         kz__memory_page(&s->facts, s->rows, from, t->now_ms, lines, room, count);
+        kz__page_add_reserved(&s->facts, from, t->now_ms, lines, room, count);
     }
     return KZ_OK;
 }

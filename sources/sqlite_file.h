@@ -27,6 +27,8 @@
     X(META_WRITE, "UPDATE meta SET high_ms=?1, generation=?2, boot=?3, boot_ms=?4, wall_ms=?5, place=?6")              \
     X(SERVICE_READ, "SELECT id, epoch_ms, reserved_bits, time_bits, node_bits, seq_bits, high_blocks, max_throughput," \
                     " lease_ms, granted, cursor, refused_ms, settled_ms, part, aside FROM service WHERE name=?1")      \
+    X(SERVICE_RESERVED, "SELECT name, node_bits, seq_bits, aside FROM service WHERE name>=?1 AND aside<>''"            \
+                        " ORDER BY name")                                                                              \
     X(SERVICE_NEXT, "SELECT coalesce(max(id), 0)+1 FROM service")                                                      \
     X(SERVICE_WRITE, "INSERT INTO service(id, name, epoch_ms, reserved_bits, time_bits, node_bits, seq_bits,"          \
                      " high_blocks, max_throughput, lease_ms, granted, cursor, refused_ms, settled_ms, part, aside)"   \

@@ -340,6 +340,31 @@ kz_status kz__table_source_configure(void *ctx, const kz_service_settings *setti
     return status ? status : change(s, &ask, configure_work, settings, &t, err);
 }
 
+static kz_status reserve_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
+{
+    const kz_reservation *reservation = what;
+    const char *name = NULL;
+    kz_status status = kz__table_service(&s->params, reservation->service, &name, err);
+    if (status == KZ_OK && !t->found && reservation->end)
+        return kz__fail(err, KZ_NOT_FOUND, "there is no service %s", name);
+    if (status == KZ_OK && !t->found)
+        status = make_service(s, t, name, err);
+    if (status)
+        return status;
+    kz__rows rows = s->store->rows(s);
+    t->service_write = true;
+    return kz__table_reserve(&rows, &t->service, reservation, t->now_ms, err);
+}
+
+kz_status kz__table_source_reserve(void *ctx, const kz_reservation *reservation, kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz__table_ask ask = {.write = true};
+    kz__transaction t;
+    kz_status status = kz__table_service(&s->params, reservation->service, &ask.service, err);
+    return status ? status : change(s, &ask, reserve_work, reservation, &t, err);
+}
+
 /* Thousands of clients ask this twice a minute, so it is written once a second at most. */
 kz_status kz__table_source_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err)
 {
@@ -416,6 +441,42 @@ void kz__row_line(const kz__service *service, const kz__row *row, const kz__row 
                             .fallback_expired_ms = live ? twin->end_ms : row->end_ms};
     strcpy(line->service, service->name);
     strcpy(line->holder, row->holder);
+}
+
+static int line_order(const kz_lease_info *a, const char *service, uint32_t id)
+{
+    int order = strcmp(a->service, service);
+    return order ? order : (a->id > id) - (a->id < id);
+}
+
+void kz__page_add_reserved(const kz__service *service, const kz_list_from *from, int64_t now_ms, kz_lease_info *lines,
+                           size_t room, size_t *count)
+{
+    for (size_t i = 0; i < KZ__ASIDES; i++) {
+        const kz__aside *one = &service->asides[i];
+        if (one->why != KZ__WHY_RESERVED || !kz__aside_in_force(one, now_ms))
+            continue;
+        kz_lease_info line = {.kind = KZ_LINE_RESERVED,
+                              .id = (uint32_t)(one->lo >> service->seq_bits),
+                              .nodes = (uint32_t)((one->hi - one->lo) >> service->seq_bits),
+                              .node_bits = service->node_bits,
+                              .seq_bits = service->seq_bits,
+                              .expired_ms = one->until_ms ? one->until_ms : INT64_MAX};
+        line.fallback_created_ms = line.fallback_expired_ms = line.expired_ms;
+        strcpy(line.service, service->name);
+        strcpy(line.holder, one->note);
+        if (from->only_id ? line.id != from->id : line_order(&line, from->service, from->id) < 0)
+            continue;
+        size_t at = *count;
+        while (at && line_order(&lines[at - 1], line.service, line.id) > 0)
+            at--;
+        if (at == room)
+            continue;
+        if (*count < room)
+            ++*count;
+        memmove(&lines[at + 1], &lines[at], (*count - at - 1) * sizeof *lines);
+        lines[at] = line;
+    }
 }
 
 /* Page by page, so that the caller is not called with a lock held. */

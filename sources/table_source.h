@@ -100,6 +100,7 @@ void kz__table_source_close(void *ctx, bool forked); /* frees it */
 kz_status kz__table_source_acquire(void *ctx, const kz_acquire *request, kz_grant *grant, kz_error *err);
 kz_status kz__table_source_release(void *ctx, const kz_release *release, kz_error *err);
 kz_status kz__table_source_configure(void *ctx, const kz_service_settings *settings, kz_error *err);
+kz_status kz__table_source_reserve(void *ctx, const kz_reservation *reservation, kz_error *err);
 kz_status kz__table_source_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err);
 kz_status kz__table_source_list(void *ctx, const kz_list_from *from, kz_lease_visit visit, void *visit_ctx,
                                 kz_error *err);
@@ -111,11 +112,15 @@ kz_status kz__table_source_group_commit(void *ctx, kz_error *err);
     .struct_size = sizeof(kz_source_ops), .acquire = kz__table_source_acquire, .release = kz__table_source_release,    \
     .now = kz__table_source_now, .list = kz__table_source_list, .health = kz__table_source_health,                     \
     .group_begin = kz__table_source_group_begin, .group_commit = kz__table_source_group_commit,                        \
-    .configure = kz__table_source_configure
+    .configure = kz__table_source_configure, .reserve = kz__table_source_reserve
 
 /* Counts what is held and what could be granted now, row by row. Nothing for a service that was not found. */
 kz_status kz__table_source_count(kz__table_source *s, const kz__transaction *t, kz_source_health *health,
                                  kz_error *err);
+
+/* Puts the lines of what is reserved into a page of leases, where they belong; a full page loses as many at its end. */
+void kz__page_add_reserved(const kz__service *service, const kz_list_from *from, int64_t now_ms, kz_lease_info *lines,
+                           size_t room, size_t *count);
 
 /* A line of a listing. `twin` is the row at the lease's first slot in the fallback half, or NULL. */
 bool kz__row_is_listed(const kz__service *service, const kz__row *row, int64_t now_ms);

@@ -444,6 +444,27 @@ static void a_file_of_the_version_before_is_taken_over(void **state)
     ops->close(source, false);
 }
 
+/* A write that must concern one row and concerns none. */
+static void a_write_that_has_no_effect_is_noticed(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"DELETE ON free", "INSERT ON out", "UPDATE ON out"};
+    for (size_t i = 0; i < 3; i++) {
+        void *source = open_source(url);
+        kz_lease lease = grant_one(source);
+        char text[200];
+        snprintf(text, sizeof text, "CREATE TRIGGER t BEFORE %s BEGIN SELECT RAISE(IGNORE); END", tables[i]);
+        run_sql(text);
+        char signature[KZ_SIGNATURE_SIZE];
+        kz_release release = {.id = lease.id, .timestamp_ms = lease.created_ms, .signature = signature};
+        kz_release_sign(lease.secret, lease.id, release.timestamp_ms, signature);
+        assert_status(i == 2 ? ops->release(source, &release, &err) : acquire(source), KZ_STORE);
+        assert_contains(err.message, "contradicts itself");
+        run_sql("DROP TRIGGER t");
+        ops->close(source, false);
+    }
+}
+
 static void a_new_file_in_quarantine_grants_nothing_for_four_leases(void **state)
 {
     (void)state;
@@ -689,6 +710,7 @@ int main(void)
         FILE_TEST(a_lease_that_the_table_knows_or_that_has_ended_changes_nothing),
         FILE_TEST(a_file_made_anew_beside_the_mark_of_the_one_before_waits),
         FILE_TEST(a_file_of_the_version_before_is_taken_over),
+        FILE_TEST(a_write_that_has_no_effect_is_noticed),
         FILE_TEST(a_new_file_in_quarantine_grants_nothing_for_four_leases),
         FILE_TEST(a_file_remade_in_quarantine_is_no_step_back),
         FILE_TEST(a_forked_child_can_open_the_file_of_its_parent),
