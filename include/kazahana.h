@@ -160,6 +160,10 @@ typedef struct kz_layout kz_layout;
  *
  *     static:7                      node 7, for ever; nobody else may use that number
  *     static:7?state=/path/file     the same, and a restart after the clock was set back cannot repeat an ID
+ *                                   Both take a lock on this host, for the number in its layout and service: a second
+ *                                   process goes on, but says so (log, kz_stats.contended); ?lock=refuse makes it
+ *                                   KZ_IN_USE, ?lock=no takes none. Containers with networks of their own do not see
+ *                                   each other's. The variable KAZAHANA_LOCK says it for all
  *     env:WORKER_ID                 the node from an environment variable; also with ?default=0 and &state=
  *     standalone:                   no coordinator: unfenced fallback IDs, which promise nothing (section 10)
  *
@@ -357,6 +361,7 @@ typedef struct kz_stats {
     kz_id last;                 /* the last ID that may have been given; 0 before the first */
     int64_t window_end_unix_ms; /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
     bool unfenced;              /* IDs minted now promise nothing: fallback = any without a lease, or TSID dev mode */
+    bool contended;             /* another process on this host had the same fixed node when this one was opened */
 } kz_stats;
 
 /* Call it before kz_stats_get. */
@@ -558,7 +563,8 @@ typedef struct kz_uuid {
 typedef struct kz_monouuid kz_monouuid;
 
 /* UUIDs of version 7 that carry the node and the nanosecond and can be recognised (magic 0xE355). `last`: the last one
- * ever given by this node, or NULL. KZ_INVALID: node 0 or above 16777215, or `last` is not of this kind or node. */
+ * ever given by this node; NULL or all zeros: none. KZ_INVALID: node 0 or above 16777215, or `last` is not of this kind
+ * or node. */
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_new(kz_monouuid **gen, uint32_t node, const kz_uuid *last, kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next(kz_monouuid *gen, kz_uuid *uuid);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next_at(kz_monouuid *gen, int64_t now_ns, kz_uuid *uuid);
@@ -570,6 +576,8 @@ KZ_API bool kz_monouuid_valid(const kz_uuid *uuid);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_parse(const kz_uuid *uuid, uint32_t *node, int64_t *unix_ns, kz_error *err);
 /* The smallest UUID of this kind at an instant, whatever its node: for range scans. KZ_INVALID: before 1970. */
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min(int64_t unix_ns, kz_uuid *uuid, kz_error *err);
+/* The same of one node; 0 is below all of them. KZ_INVALID too: a node above 16777215. */
+KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min_of(uint32_t node, int64_t unix_ns, kz_uuid *uuid, kz_error *err);
 /* Any UUID as 36 characters in lower case, and back (either case). KZ_INVALID: not a UUID, and why. */
 KZ_API void kz_uuid_text(const kz_uuid *uuid, char text[KZ_AT_LEAST(KZ_UUID_TEXT_SIZE)]);
 KZ_API KZ_MUST_CHECK kz_status kz_uuid_from_text(const char *text, kz_uuid *uuid, kz_error *err);
@@ -703,6 +711,7 @@ enum {
     KZ_SOURCE_WALL_CLOCK = 1, /* IDs take their time from the wall clock, not from source_ms */
     KZ_SOURCE_SAME_HOST = 2,  /* its clock is this machine's: no drift is allowed for */
     KZ_SOURCE_FIXED = 4,      /* grants one fixed place: a forked child cannot have one of its own */
+    KZ_SOURCE_CONTENDED = 16, /* another process on this host has the same fixed place */
     KZ_SOURCE_UNFENCED = 8    /* what it grants, others may have too: its IDs promise nothing, and are counted so */
 };
 

@@ -73,7 +73,7 @@ static kz_status unknown(const char *url, size_t length, kz_error *err)
 /* Where leases are kept when nobody says where. */
 static kz_status default_url(char *url, size_t size, kz_error *err)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
     int length;
     if (state && *state)
         length = snprintf(url, size, "sqlite:%s/kazahana/leases.db", state);

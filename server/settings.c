@@ -177,8 +177,9 @@ static bool read_environment(settings *s, char message[static 512])
         if (!equals || strncmp(*variable, PREFIX, strlen(PREFIX)) != 0)
             continue;
         int length = (int)(equals - *variable);
-        /* These two are the library's. */
-        if (strncmp(*variable, "KAZAHANA_ALLOW_DEV=", 19) == 0 || strncmp(*variable, "KAZAHANA_TOKEN=", 15) == 0)
+        /* These are the library's. */
+        if (strncmp(*variable, "KAZAHANA_ALLOW_DEV=", 19) == 0 || strncmp(*variable, "KAZAHANA_TOKEN=", 15) == 0 ||
+            strncmp(*variable, "KAZAHANA_LOCK=", 14) == 0)
             continue;
         const char *name = *variable + strlen(PREFIX);
         if (is_of_kubernetes(name))

@@ -101,7 +101,7 @@ static kz_status read_token(const kz__url *url, kz__http_address *address, kz_er
         return kz__http_token_load(file, address->token, err);
     }
     if (!token) {
-        token = getenv(TOKEN_VARIABLE);
+        token = secure_getenv(TOKEN_VARIABLE);
         where = TOKEN_VARIABLE;
         if (!token || !*token)
             return KZ_OK;

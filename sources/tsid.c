@@ -97,7 +97,7 @@ static kz_status read_layout(kz__tsid *source, const kz_source_options *options,
 /* ?dev=, or else the environment. */
 static kz_status read_dev(const kz__url *url, bool *allowed, kz_error *err)
 {
-    const char *given = kz__url_param(url, "dev"), *variable = getenv(DEV_VARIABLE);
+    const char *given = kz__url_param(url, "dev"), *variable = secure_getenv(DEV_VARIABLE);
     const char *value = given ? given : variable && *variable ? variable : "0";
     *allowed = strcmp(value, "1") == 0;
     if (*allowed || strcmp(value, "0") == 0)

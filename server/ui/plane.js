@@ -132,7 +132,7 @@ export class Plane {
     const t1 = this.t0 + view.leaseMs * view.span;
     const seen = view.leases.filter((l) => Math.max(l.end, l.twinEnd) > this.t0 && l.created < t1);
     const rows = new Set(seen.map((l) => l.lo)).size;
-    this.tallest = Math.max(this.tallest, rows > 24 ? 600 : rows > 10 ? 520 : rows > 4 ? 440 : 380);
+    this.tallest = Math.max(this.tallest, rows > 16 ? 600 : rows > 10 ? 520 : rows > 4 ? 440 : 380);
     const height = narrow ? Math.min(this.tallest, 460) : this.tallest;
     this.size(width, height);
     const room = height - TOP - GAP - AXIS, upper = Math.round(room * 0.42), lower = room - upper;
@@ -345,7 +345,7 @@ export class Plane {
   label(text, x, y, w, h, color) {
     const {ctx} = this;
     const from = Math.max(x, this.left);
-    if (h < 9 || x + w - from < 70) return;
+    if (h < 8 || x + w - from < 70) return;
     ctx.font = `${Math.min(11, h)}px system-ui, sans-serif`;
     ctx.textAlign = 'left';
     ctx.textBaseline = 'middle';

@@ -101,6 +101,7 @@ export async function openBrowser() {
   });
 }
 
+export const closePages = async () => { for (const page of context.pages().slice(1)) await page.close(); };
 export const closeBrowser = () => context && context.close();
 
 // A page on a server, with all that it complained of and asked for.

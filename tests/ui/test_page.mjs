@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import {axe, closeBrowser, folder, freePort, kill, open, openBrowser, program, Server, start, until} from './browser.mjs';
+import {axe, closeBrowser, closePages, folder, freePort, kill, open, openBrowser, program, Server, start, until} from './browser.mjs';
 
 const wanted = process.argv[6] || '';
 const tests = [];
@@ -412,6 +412,7 @@ for (const {name, run} of tests.filter((t) => t.name.includes(wanted))) {
     failed++;
     console.log(`FAILED ${name}\n${e.stack}`);
   }
+  await closePages();
   if (server) await server.kill();
 }
 await closeBrowser();
