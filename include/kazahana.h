@@ -325,6 +325,28 @@ struct kz_options {
 /* Fills in the defaults noted above. Call it before setting fields. */
 KZ_API void kz_options_init(kz_options *options);
 
+/* Sets one option from a text, by the name it has on the command line, in a config file or in a binding: "fallback",
+ * "fenced"; "throughput", "256:4096"; "backward", "wait:5000". Hyphens in the name count as underscores. Milliseconds
+ * may have a unit (ms, s, min, h, d), and be "forever" where that makes sense. service, layout and meta are kept as
+ * they are, not copied. KZ_NOT_FOUND: there is no such option. KZ_INVALID: not such a value; the message begins with
+ * the name and a colon. Nothing changes then. What options must be together, kz_open checks. */
+KZ_API KZ_MUST_CHECK kz_status kz_options_set(kz_options *options, const char *name, const char *text, kz_error *err);
+
+/* The options that kz_options_set knows, for index 0 and up; NULL past the last. */
+typedef struct kz_option_info {
+    const char *name;  /* "seq_start" */
+    const char *takes; /* "zero|random", "MIN:MAX", "MS" */
+    const char *help;  /* half a line, with the default */
+} kz_option_info;
+KZ_API const kz_option_info *kz_option_at(size_t index);
+
+/* A whole number, and a duration with its unit (ms, s, min, h, d, w), within bounds: as every setting here is read.
+ * KZ_INVALID: it is not, or not within them. */
+KZ_API KZ_MUST_CHECK kz_status kz_number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *number,
+                                               kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_duration_parse(const char *text, int64_t min_ms, int64_t max_ms, int64_t *ms,
+                                                 kz_error *err);
+
 /* For keeper = KZ_KEEPER_CALLER: does what is due and says in `*wait_ms` when to come back at the latest (INT64_MAX:
  * not before something changes). Exchanges with the source are made here and may block as long as they take; minting
  * goes on meanwhile on other threads. Call it too when kz_try_next gives KZ_AGAIN or KZ_LEASE_ACQUISITION. Whoever

@@ -118,8 +118,8 @@ static void rest(kz_generator *gen, int64_t until_boot_ms)
 }
 
 /* A copy of this process (a cloned machine, a restored image) would draw the same request as we do, be taken for us
- * asking again, and be given our leases for ever. So chance is never the one that was copied; without new one the old
- * has to do. */
+ * asking again, and be given our leases for ever. So fresh entropy is mixed in before each request: a clone then draws
+ * another one. Where the kernel gives none at once, the old has to do. */
 static void draw_anew(kz_generator *gen)
 {
     kz__hot *hot = gen->hot;
