@@ -205,8 +205,8 @@ static int run(const struct command *command, int argc, char **argv)
         report_usage(command, "unexpected argument %s", args.operands[1]);
     if (question.has_above && !args.operand_count)
         report_usage(command, "--above is for one layout: name it, such as kazahana");
-    if (args.operand_count && kz_layout_parse(args.operands[0], &layout, &err) != KZ_OK)
-        report_usage(command, "%s", err.message);
+    if (args.operand_count)
+        args_layout(&args, args.operands[0], &layout);
 
     struct output out;
     output_begin(&out);
