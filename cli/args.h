@@ -5,6 +5,8 @@
 #include "cli/command.h"
 #include "kazahana.h"
 
+#include "kazahana.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,7 +50,7 @@ void args_layout(const struct args *args, const char *text, kz_layout *layout);
 int args_choice(const struct args *args, const char *const *names);
 double args_rate(const struct args *args);
 
-/* Milliseconds: `250`, `250ms`, `5s`, `2min`, `1h`; negative or `forever` gives -1. `text` is the value or a part. */
-int64_t args_duration_ms(const struct args *args, const char *text);
+/* Sets the option of the library that has its name. */
+void args_set(const struct args *args, kz_options *options);
 
 #endif

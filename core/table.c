@@ -363,9 +363,9 @@ static kz_status find_released(const kz__rows *rows, const kz__service *service,
             return KZ_OK;
     }
     if (any)
-        return kz__fail(err, KZ_FORBIDDEN, "machine ID %" PRIu32 " of service %s is not held with that secret", node,
+        return kz__fail(err, KZ_FORBIDDEN, "node %" PRIu32 " of service %s is not held with that secret", node,
                         service->name);
-    return kz__fail(err, KZ_NOT_FOUND, "machine ID %" PRIu32 " of service %s is not out", node, service->name);
+    return kz__fail(err, KZ_NOT_FOUND, "node %" PRIu32 " of service %s is not leased", node, service->name);
 }
 
 kz_status kz__table_release_if(const kz__rows *rows, kz__service *service, uint32_t node, kz__secret_is is, void *ctx,

@@ -145,6 +145,7 @@ typedef struct kz_layout kz_layout;
  *                                   kazahana serve, or several on one store, for many machines. ?token-file=/path,
  *                                   ?token=t or the variable KAZAHANA_TOKEN if it wants a token
  *     https://...                   the same with TLS; ?cacert=/path
+ *     http+unix:///path/k.sock      one of this machine, by its Unix socket
  *     tsid+redis://host[:port][/db] one of the 1,024 TSID slots sys:tsid:node:N in Redis, shared with programs that
  *                                   take the same keys with SETNX. ?ttl=24h, ?refresh=12h, ?prefix=p. Redis must be
  *                                   there at the start, unless ?dev=1 or the variable KAZAHANA_ALLOW_DEV=1 allows a
@@ -159,6 +160,10 @@ typedef struct kz_layout kz_layout;
  *
  *     static:7                      node 7, for ever; nobody else may use that number
  *     static:7?state=/path/file     the same, and a restart after the clock was set back cannot repeat an ID
+ *                                   Both take a lock on this host, for the number in its layout and service: a second
+ *                                   process goes on, but says so (log, kz_stats.contended); ?lock=refuse makes it
+ *                                   KZ_IN_USE, ?lock=no takes none. Containers with networks of their own do not see
+ *                                   each other's. The variable KAZAHANA_LOCK says it for all
  *     env:WORKER_ID                 the node from an environment variable; also with ?default=0 and &state=
  *     standalone:                   no coordinator: unfenced fallback IDs, which promise nothing (section 10)
  *
@@ -320,6 +325,28 @@ struct kz_options {
 /* Fills in the defaults noted above. Call it before setting fields. */
 KZ_API void kz_options_init(kz_options *options);
 
+/* Sets one option from a text, by the name it has on the command line, in a config file or in a binding: "fallback",
+ * "fenced"; "throughput", "256:4096"; "backward", "wait:5000". Hyphens in the name count as underscores. Milliseconds
+ * may have a unit (ms, s, min, h, d), and be "forever" where that makes sense. service, layout and meta are kept as
+ * they are, not copied. KZ_NOT_FOUND: there is no such option. KZ_INVALID: not such a value; the message begins with
+ * the name and a colon. Nothing changes then. What options must be together, kz_open checks. */
+KZ_API KZ_MUST_CHECK kz_status kz_options_set(kz_options *options, const char *name, const char *text, kz_error *err);
+
+/* The options that kz_options_set knows, for index 0 and up; NULL past the last. */
+typedef struct kz_option_info {
+    const char *name;  /* "seq_start" */
+    const char *takes; /* "zero|random", "MIN:MAX", "MS" */
+    const char *help;  /* half a line, with the default */
+} kz_option_info;
+KZ_API const kz_option_info *kz_option_at(size_t index);
+
+/* A whole number, and a duration with its unit (ms, s, min, h, d, w), within bounds: as every setting here is read.
+ * KZ_INVALID: it is not, or not within them. */
+KZ_API KZ_MUST_CHECK kz_status kz_number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *number,
+                                               kz_error *err);
+KZ_API KZ_MUST_CHECK kz_status kz_duration_parse(const char *text, int64_t min_ms, int64_t max_ms, int64_t *ms,
+                                                 kz_error *err);
+
 /* For keeper = KZ_KEEPER_CALLER: does what is due and says in `*wait_ms` when to come back at the latest (INT64_MAX:
  * not before something changes). Exchanges with the source are made here and may block as long as they take; minting
  * goes on meanwhile on other threads. Call it too when kz_try_next gives KZ_AGAIN or KZ_LEASE_ACQUISITION. Whoever
@@ -356,6 +383,7 @@ typedef struct kz_stats {
     kz_id last;                 /* the last ID that may have been given; 0 before the first */
     int64_t window_end_unix_ms; /* until when IDs can be minted from what is held; INT64_MAX: no end but overflow */
     bool unfenced;              /* IDs minted now promise nothing: fallback = any without a lease, or TSID dev mode */
+    bool contended;             /* another process on this host had the same fixed node when this one was opened */
 } kz_stats;
 
 /* Call it before kz_stats_get. */
@@ -557,7 +585,8 @@ typedef struct kz_uuid {
 typedef struct kz_monouuid kz_monouuid;
 
 /* UUIDs of version 7 that carry the node and the nanosecond and can be recognised (magic 0xE355). `last`: the last one
- * ever given by this node, or NULL. KZ_INVALID: node 0 or above 16777215, or `last` is not of this kind or node. */
+ * ever given by this node; NULL or all zeros: none. KZ_INVALID: node 0 or above 16777215, or `last` is not of this kind
+ * or node. */
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_new(kz_monouuid **gen, uint32_t node, const kz_uuid *last, kz_error *err);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next(kz_monouuid *gen, kz_uuid *uuid);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_next_at(kz_monouuid *gen, int64_t now_ns, kz_uuid *uuid);
@@ -569,6 +598,8 @@ KZ_API bool kz_monouuid_valid(const kz_uuid *uuid);
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_parse(const kz_uuid *uuid, uint32_t *node, int64_t *unix_ns, kz_error *err);
 /* The smallest UUID of this kind at an instant, whatever its node: for range scans. KZ_INVALID: before 1970. */
 KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min(int64_t unix_ns, kz_uuid *uuid, kz_error *err);
+/* The same of one node; 0 is below all of them. KZ_INVALID too: a node above 16777215. */
+KZ_API KZ_MUST_CHECK kz_status kz_monouuid_min_of(uint32_t node, int64_t unix_ns, kz_uuid *uuid, kz_error *err);
 /* Any UUID as 36 characters in lower case, and back (either case). KZ_INVALID: not a UUID, and why. */
 KZ_API void kz_uuid_text(const kz_uuid *uuid, char text[KZ_AT_LEAST(KZ_UUID_TEXT_SIZE)]);
 KZ_API KZ_MUST_CHECK kz_status kz_uuid_from_text(const char *text, kz_uuid *uuid, kz_error *err);
@@ -601,6 +632,14 @@ typedef struct kz_lease {
     char secret[KZ_SECRET_SIZE]; /* signs the release; empty if the source wants none */
 } kz_lease;
 
+/* What a client did since it last told its source. Sources that add it up get it with acquires and releases that they
+ * would get anyway; others leave it alone. An answer that is lost is told twice. */
+typedef struct kz_usage {
+    uint64_t ids, fenced, unfenced; /* IDs by kind: leased, and fallback */
+    uint64_t exhausted;             /* milliseconds whose slots were used up while more were wanted */
+    uint64_t clock_back;            /* steps of the clock backwards */
+} kz_usage;
+
 typedef struct kz_acquire {
     const char *service;                    /* "default" unless the options say otherwise */
     const char *holder;                     /* who asks, for people: a JSON object of texts, below KZ_HOLDER_SIZE */
@@ -608,6 +647,7 @@ typedef struct kz_acquire {
     uint8_t request_id[KZ_REQUEST_ID_SIZE]; /* random; asking twice is asking once */
     int64_t from_ms;                        /* Unix ms: the caller's clock or its last ID, whichever is later */
     const kz_lease *holds; /* the lease to be succeeded, for sources that can make one longer; or NULL */
+    const kz_usage *used;  /* or NULL */
 } kz_acquire;
 
 typedef struct kz_grant {
@@ -627,6 +667,7 @@ typedef struct kz_release {
     int64_t timestamp_ms; /* no ID later than this was or will be minted from the lease; the source's time or later */
     kz_id next;           /* exactly: no ID at or above this one */
     const char *signature;
+    const kz_usage *used; /* or NULL */
 } kz_release;
 
 /* What a line of the table is. A reserved range is granted to nobody. */
@@ -692,6 +733,7 @@ enum {
     KZ_SOURCE_WALL_CLOCK = 1, /* IDs take their time from the wall clock, not from source_ms */
     KZ_SOURCE_SAME_HOST = 2,  /* its clock is this machine's: no drift is allowed for */
     KZ_SOURCE_FIXED = 4,      /* grants one fixed place: a forked child cannot have one of its own */
+    KZ_SOURCE_CONTENDED = 16, /* another process on this host has the same fixed place */
     KZ_SOURCE_UNFENCED = 8    /* what it grants, others may have too: its IDs promise nothing, and are counted so */
 };
 

@@ -1347,6 +1347,54 @@ static void a_child_of_a_generator_over_memory_is_refused(void **state)
     kz_close(gen);
 }
 
+static int64_t in_1970(void *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
+static int64_t since_boot(void *ctx)
+{
+    struct timespec t;
+    (void)ctx;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void no_sleep(void *ctx, int64_t ns)
+{
+    (void)ctx;
+    nap_us(ns / 1000);
+}
+
+/* With leases the time is the source's: a wall clock in 1970 is nobody's business, in a child without a lease either.
+ */
+static void a_child_does_not_look_at_the_wall_clock(void **state)
+{
+    (void)state;
+    static const kz_clock clock = {.wall_ns = in_1970, .boot_ns = since_boot, .sleep_ns = no_sleep};
+    script_reset(60000);
+    kz_options options = brisk(KZ_FALLBACK_FENCED);
+    options.use_clock = &clock;
+    kz_generator *gen = open_with("scripted:", &options);
+    kz_id id;
+    assert_ok(kz_next(gen, &id));
+    scripted->delay_ms = 300;
+    pid_t child = fork();
+    if (!child) {
+        alarm(120);
+        kz_error err;
+        if (kz_mint(gen, &id, 1, 0, &err) != KZ_AGAIN || err.retry_us <= 0)
+            _exit(1);
+        _exit(kz_mint(gen, &id, 1, 60000, &err) == KZ_OK ? 0 : 2);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    scripted->delay_ms = 0;
+    kz_close(gen);
+}
+
 #define PLACE_TEST(name) cmocka_unit_test_setup_teardown(name, make_place, remove_place)
 
 int main(void)
@@ -1354,6 +1402,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_generator_outlives_its_source_on_its_lease_and_then_on_fenced_twins),
         cmocka_unit_test(the_quick_way_outlives_it_too),
+        cmocka_unit_test(a_child_does_not_look_at_the_wall_clock),
         cmocka_unit_test(without_fallback_it_stops_at_the_window_s_end_and_says_why),
         cmocka_unit_test(a_fenced_generator_stops_when_its_twin_has_ended),
         cmocka_unit_test(with_any_fallback_it_goes_on_unfenced_after_the_twin_and_comes_back),

@@ -113,10 +113,10 @@ local function find()
   return best, best_twin
 end
 
-local function row(key, lo, expired, secret)
-  write('HSET', key, 'serviceId', NAME, 'secret', secret, 'expired', int(expired), 'holder', holder, 'createdAt',
-        int(now), 'lo', int(lo), 'hi', int(lo + size), 'bitId', int(node_bits), 'bitSeq', int(seq), 'request', request,
-        'asked', int(asked), 'released', '0', 'mine', secret)
+-- A twin has no need of what only its lease is asked for: every byte goes to the disk.
+local function row(key, lo, expired, secret, ...)
+  write('HSET', key, 'secret', secret, 'expired', int(expired), 'createdAt', int(now), 'lo', int(lo), 'hi',
+        int(lo + size), 'bitId', int(node_bits), 'bitSeq', int(seq), 'released', '0', 'mine', secret, ...)
 end
 
 local function grant(lo, twin, secret)
@@ -128,7 +128,7 @@ local function grant(lo, twin, secret)
   if other and other >= half then write('RENAME', key, key .. ':twin') end
   take(lo, lo + size)
   taken[id] = true
-  row(key, lo, expired, secret)
+  row(key, lo, expired, secret, 'serviceId', NAME, 'holder', holder, 'request', request, 'asked', int(asked))
   write('ZADD', LEASES, int(expired), member_of(lo, lo + size, id))
   write('ZADD', NODES, int(id), int(id))
   if twin then

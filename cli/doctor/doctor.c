@@ -1,8 +1,8 @@
 /* kazahana doctor: looks at the clock, the source and the layout, and says what to do. */
 #include "cli/args.h"
-#include "cli/doctor_clock.h"
-#include "cli/doctor_table.h"
-#include "cli/finding.h"
+#include "cli/doctor/doctor_clock.h"
+#include "cli/doctor/doctor_table.h"
+#include "cli/doctor/finding.h"
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/source_url.h"

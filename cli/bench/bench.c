@@ -1,6 +1,6 @@
 /* kazahana bench: how fast this machine is, beside what its clock costs and what the layout allows. */
 #include "cli/args.h"
-#include "cli/bench_run.h"
+#include "cli/bench/bench_run.h"
 #include "cli/output.h"
 #include "cli/report.h"
 

@@ -1,8 +1,8 @@
 /* kazahana leases: who holds what, until when. */
 #include "cli/args.h"
-#include "cli/holder.h"
-#include "cli/lease_bars.h"
-#include "cli/lease_rows.h"
+#include "cli/leases/holder.h"
+#include "cli/leases/lease_bars.h"
+#include "cli/leases/lease_rows.h"
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/source_url.h"
