@@ -239,6 +239,7 @@ static const char help[] =
     "                                                      rediss+sentinel:// with TLS\n"
     "                          postgres://user@host/db     leases from PostgreSQL, for many machines; postgresql://\n"
     "                          http://host:7070            leases from kazahana serve; https:// with TLS\n"
+    "                          http+unix:///run/kazahana/kazahana.sock   the same, by a Unix socket of this machine\n"
     "                          tsid+redis://host/db        a TSID slot in Redis, sys:tsid:node:0 .. 1023; "
     "tsid+rediss://\n"
     "                          memory:                     leases inside this process alone\n"
