@@ -20,7 +20,8 @@ install_packages = @scripts/install-packages
 endif
 
 .PHONY: help build run check test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
-	format install node node-packages bench-languages clean go java posts scale-demo
+	format install node node-packages bench-languages clean go java posts scale-demo \
+	bench-leases-postgres
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -31,12 +32,12 @@ help: ## This list
 build: ## The program build/kazahana and the libraries beside it; installs missing packages
 	$(install_packages) build
 	@scripts/configure build
-	@ninja -C build
+	@ninja -C build program
 
 run: ## Build, start the server, mint an ID through it and take it apart; Ctrl-C ends it
 	$(install_packages) build
 	@scripts/configure build >/dev/null
-	@ninja -C build --quiet
+	@ninja -C build --quiet program
 	@scripts/demo build/kazahana
 
 check: ## Worth running while you work, under two minutes: lint, build, and the suites that start nothing slow
@@ -94,13 +95,22 @@ bench: ## The speed goals with the measured ratios beside them
 	@build/bench/bench $(BENCH_ARGS)
 	@build/bench/leases
 
-bench-peers: build ## The same work done by others, in one table
+bench-peers: ## The same work done by others, in one table
+	$(install_packages) build
+	@scripts/configure build
+	@ninja -C build
 	@bench/peers/run --json build/peers.json
 
-bench-languages: build ## The bindings beside what their languages have, CPU time for an ID
+bench-languages: ## The bindings beside what their languages have, CPU time for an ID
+	$(install_packages) build
+	@scripts/configure build
+	@ninja -C build
 	@bench/languages/run $(BENCH_ARGS)
 
-bench-report: build ## docs/bench.svg and docs/bench.md from a real run
+bench-report: ## docs/bench.svg and docs/bench.md from a real run
+	$(install_packages) build
+	@scripts/configure build
+	@ninja -C build
 	@bench/report
 
 bench-postgres: ## Inserts, index sizes and joins in PostgreSQL: kazahana's keys, UUIDs, bigserial
@@ -108,6 +118,9 @@ bench-postgres: ## Inserts, index sizes and joins in PostgreSQL: kazahana's keys
 	@scripts/configure build
 	@ninja -C build --quiet bench/postgres_load
 	@bench/postgres/run $(BENCH_ARGS)
+
+bench-leases-postgres: build ## Leases in PostgreSQL: few and many held, one connection and 32 clients of a server
+	@bench/postgres/leases
 
 bench-http: ## GET /id beside a bare epoll loop and nginx
 	$(install_packages) build test

@@ -3,7 +3,7 @@
 #define KZ_BENCH_OURS_H
 
 #include "bench/measure.h"
-#include "cli/idlines.h"
+#include "cli/next/idlines.h"
 
 #include <kazahana.h>
 

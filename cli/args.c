@@ -11,7 +11,6 @@
 #include <string.h>
 
 /* About 30 years, which leaves room for sums and for nanoseconds. Who wants more wants forever. */
-#define DURATION_MAX_MS INT64_C(1000000000000)
 
 void args_begin(struct args *args, const struct command *command, const struct arg_option *options, int argc,
                 char **argv)
@@ -130,6 +129,13 @@ uint64_t args_number(const struct args *args, uint64_t min, uint64_t max)
     return number;
 }
 
+void args_layout(const struct args *args, const char *text, kz_layout *layout)
+{
+    kz_error err;
+    if (kz_layout_parse(text, layout, &err) != KZ_OK)
+        report_usage(args->command, "%s", err.message);
+}
+
 int args_choice(const struct args *args, const char *const *names)
 {
     char all[256] = "";
@@ -151,13 +157,9 @@ double args_rate(const struct args *args)
     return per_second;
 }
 
-int64_t args_duration_ms(const struct args *args, const char *text)
+void args_set(const struct args *args, kz_options *options)
 {
-    int64_t ms;
-    if (strcmp(text, "forever") == 0)
-        return -1;
-    if (!units_duration_ms(text, &ms) || ms > DURATION_MAX_MS)
-        report_usage(args->command, "--%s %s: not a duration such as 250 (milliseconds), 5s or forever", args->option,
-                     args->value);
-    return ms < 0 ? -1 : ms;
+    kz_error err;
+    if (kz_options_set(options, args->option, args->value, &err))
+        report_usage(args->command, "--%s: %s", args->option, err.message + strlen(args->option) + 2);
 }

@@ -3,6 +3,9 @@
 #define CLI_ARGS_H
 
 #include "cli/command.h"
+#include "kazahana.h"
+
+#include "kazahana.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,10 +44,13 @@ void args_no_operands(const struct args *args);
 
 /* The value of the option read last. Each ends the program if the value is not what it should be. */
 uint64_t args_number(const struct args *args, uint64_t min, uint64_t max);
+/* A preset or TIME-NODE-SEQ@EPOCH. */
+void args_layout(const struct args *args, const char *text, kz_layout *layout);
+
 int args_choice(const struct args *args, const char *const *names);
 double args_rate(const struct args *args);
 
-/* Milliseconds: `250`, `250ms`, `5s`, `2min`, `1h`; negative or `forever` gives -1. `text` is the value or a part. */
-int64_t args_duration_ms(const struct args *args, const char *text);
+/* Sets the option of the library that has its name. */
+void args_set(const struct args *args, kz_options *options);
 
 #endif

@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &next_command,   &decode_command, &external_command, &internal_command, &range_command,
-    &layout_command, &mono_command,   &uuid_command,     &leases_command,   &doctor_command,
+    &next_command,  &decode_command, &external_command, &internal_command, &range_command,  &layout_command,
+    &mono_command,  &uuid_command,   &leases_command,   &reserve_command,  &doctor_command,
 #ifdef KZ_HAVE_SERVER
     &serve_command,
 #endif
@@ -88,6 +88,8 @@ int main(int argc, char **argv)
         return print_version();
     if (strcmp(name, "help") == 0) {
         if (argc == 2)
+            return print_help();
+        if (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)
             return print_help();
         const struct command *command = find_command(argv[2]);
         if (!command)

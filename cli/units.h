@@ -7,10 +7,7 @@
 
 bool units_number(const char *text, uint64_t *number);
 
-/* Milliseconds: a whole number with a unit (ms, s, m or min, h, d, w) or without (ms); may be negative. */
-bool units_duration_ms(const char *text, int64_t *ms);
-
-/* The same, but the unit must be there. */
+/* Milliseconds: a whole number with its unit (ms, s, m or min, h, d, w); may be negative. */
 bool units_duration_with_unit_ms(const char *text, int64_t *ms);
 
 /* `100`, `100/s`, `2.5/s`, `30/min`, `10/h`; above 0. */

@@ -16,12 +16,11 @@ typedef struct kz__stand {
     const kz__rect *rects;
     size_t count;
     unsigned slot_bits;
-    int64_t end_ms;  /* the end of time for the layout: nothing is minted at or after it */
-    kz_id next;      /* the lowest point not given yet */
-    int64_t high_ms; /* the highest clock reading, or what a restart resumed from if that is higher */
-    int64_t
-        resume_ms; /* up to here the distance to the clock is the mark kept ahead on disk, not the clock's fault ... */
-    int64_t grace_ms; /* ... if it is no more than this */
+    int64_t end_ms;    /* the end of time for the layout: nothing is minted at or after it */
+    kz_id next;        /* the lowest point not given yet */
+    int64_t high_ms;   /* the highest clock reading, or what a restart resumed from if that is higher */
+    int64_t resume_ms; /* below this, being behind is due to the mark on disk: up to grace_ms are allowed */
+    int64_t grace_ms;
 } kz__stand;
 
 typedef enum kz__verdict {

@@ -97,8 +97,9 @@ kz_status kz_monouuid_new(kz_monouuid **gen, uint32_t node, const kz_uuid *last,
 {
     if (node == 0 || node > KZ_MONOUUID_NODE_MAX)
         return kz__fail(err, KZ_INVALID, "node %u is not in 1..%u", node, KZ_MONOUUID_NODE_MAX);
+    static const kz_uuid zero;
     int64_t last_ns = 0;
-    if (last) {
+    if (last && memcmp(last, &zero, sizeof zero) != 0) {
         uint32_t last_node;
         kz_status status = kz_monouuid_parse(last, &last_node, &last_ns, err);
         if (status)
@@ -150,6 +151,16 @@ kz_status kz_monouuid_min(int64_t unix_ns, kz_uuid *uuid, kz_error *err)
         return kz__fail(err, KZ_INVALID, "%lld ns is before 1970, where these UUIDs begin", (long long)unix_ns);
     put_uuid(uuid, low_bits_of(0), unix_ns);
     return KZ_OK;
+}
+
+kz_status kz_monouuid_min_of(uint32_t node, int64_t unix_ns, kz_uuid *uuid, kz_error *err)
+{
+    if (node > KZ_MONOUUID_NODE_MAX)
+        return kz__fail(err, KZ_INVALID, "node %u is not in 1..%u", node, KZ_MONOUUID_NODE_MAX);
+    kz_status status = kz_monouuid_min(unix_ns, uuid, err);
+    if (status == KZ_OK)
+        put_uuid(uuid, low_bits_of(node), unix_ns);
+    return status;
 }
 
 static bool dash_at(int index)

@@ -102,6 +102,25 @@ kz_status kz__url_parse(const char *text, kz__url *url, kz_error *err)
     return KZ_OK;
 }
 
+kz_status kz__url_ports_check(const kz__url *url, kz_error *err)
+{
+    const char *login = strrchr(url->body, '@'), *at = login ? login + 1 : url->body + strspn(url->body, "/");
+    const char *end = at + strcspn(at, "/");
+    while (at < end) {
+        size_t size = strcspn(at, ",/");
+        const char *close = *at == '[' ? memchr(at, ']', size) : NULL;
+        const char *colon = memchr(close ? close : at, ':', size - (close ? (size_t)(close - at) : 0));
+        size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+        if (colon && (!digits || digits > 5 || colon + 1 + digits != at + size))
+            return kz__fail(err, KZ_INVALID,
+                            "source %s: what follows the colon behind the host is not a port (1..65535); a password "
+                            "stands before an @: %s://user:password@host",
+                            url->scheme, url->scheme);
+        at += size + (at[size] == ',');
+    }
+    return KZ_OK;
+}
+
 const char *kz__url_param(const kz__url *url, const char *name)
 {
     for (size_t i = 0; i < url->param_count; i++)

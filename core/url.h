@@ -22,6 +22,10 @@ typedef struct kz__url {
 kz_status kz__url_parse(const char *text, kz__url *url, kz_error *err);
 kz_status kz__url_no_scheme(const char *text, kz_error *err); /* KZ_INVALID: there is none */
 
+/* For bodies //[login@]host[:port][,host[:port]...][/rest]: KZ_INVALID if what stands where a port does is none, which
+ * may be a password without its @. */
+kz_status kz__url_ports_check(const kz__url *url, kz_error *err);
+
 /* The value of a parameter, or NULL. */
 const char *kz__url_param(const kz__url *url, const char *name);
 

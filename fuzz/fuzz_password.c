@@ -1,6 +1,6 @@
-/* URLs with a password or a token in them, whole and broken, given to every source that knows one: no message and no
- * line of the log shows it. The first byte picks the scheme, the second how the rest is put together. No name is looked
- * up and nobody is reached. */
+/* URLs with a password or a token in them (a path to a Unix socket has neither), whole and broken, given to every
+ * source that knows one: no message and no line of the log shows it. The first byte picks the scheme, the second how
+ * the rest is put together. No name is looked up and nobody is reached. */
 #include "target.h"
 
 #include <errno.h>
@@ -44,8 +44,7 @@ static const char *const schemes[] = {"redis:",
                                       "postgresql:",
                                       ":",
                                       "",
-                                      "redis",
-                                      "http+unix:"};
+                                      "redis"};
 
 static void must_not_show(void *ctx, kz_log_level level, const char *line)
 {

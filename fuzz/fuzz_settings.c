@@ -10,7 +10,7 @@ static void must_be_settings(const settings *s)
     kz_layout layout;
     MUST(!s->listen || settings_listen(s->listen, host, &port, why));
     MUST(!s->layout || kz_layout_parse(s->layout, &layout, NULL) == KZ_OK);
-    MUST(s->throughput_min >= 1 && s->throughput_min <= s->throughput_max);
+    MUST(s->ids.throughput_min_per_ms >= 1 && s->ids.throughput_min_per_ms <= s->ids.throughput_max_per_ms);
     MUST(s->connections_max >= 1 && s->request_ms >= 100 && s->idle_ms >= 100);
     MUST(s->log_level >= 0 && s->log_level <= 3);
     MUST(s->service_count <= SERVICES_MAX);

@@ -316,6 +316,7 @@ static void fill_lease_stats(const kz_generator *gen, kz_stats *s)
     s->leases_released = hot->released;
     s->acquire_failures = hot->acquire_failures;
     s->acquire_failures_now = keeper->failures;
+    s->contended = gen->facts.flags & KZ_SOURCE_CONTENDED;
     s->unfenced = gen->facts.flags & KZ_SOURCE_UNFENCED || (gen->fallback == KZ_FALLBACK_ANY && !s->leases);
 }
 

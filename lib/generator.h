@@ -74,6 +74,7 @@ typedef struct kz__hot {
     uint64_t keeper_calls; /* how often something wanted the keeper's attention */
     kz_error keeper_error; /* of the last attempt, while keeper.failures */
     uint64_t acquired, released, acquire_failures;
+    kz_usage told; /* the keeper's: what the source was told of */
 } kz__hot;
 
 /* What kz_share promises of the page. */

@@ -59,6 +59,23 @@ static void report(const kz_generator *gen, const kz__errand *errand, kz_status 
             consequence[errand->task.deed]);
 }
 
+/* What was done in all. */
+static kz_usage usage_of(kz_generator *gen)
+{
+    kz_stats stats;
+    kz_stats_init(&stats);
+    if (kz_stats_get(gen, &stats))
+        return (kz_usage){0};
+    return (kz_usage){stats.ids_leased, stats.ids_fenced, stats.ids_unfenced, stats.sequence_exhausted,
+                      stats.clock_backward};
+}
+
+static kz_usage usage_since(const kz_usage *all, const kz_usage *told)
+{
+    return (kz_usage){all->ids - told->ids, all->fenced - told->fenced, all->unfenced - told->unfenced,
+                      all->exhausted - told->exhausted, all->clock_back - told->clock_back};
+}
+
 kz_status kz__keeper_run_once(kz_generator *gen, int64_t *until_boot_ms, bool *stopped, kz_error *err)
 {
     kz__errand errand;
@@ -68,7 +85,11 @@ kz_status kz__keeper_run_once(kz_generator *gen, int64_t *until_boot_ms, bool *s
     *until_boot_ms = errand.task.deed == KZ__REST ? errand.task.until_boot_ms : 0;
     if (errand.task.deed == KZ__REST || *stopped)
         return KZ_OK;
+    kz_usage all = usage_of(gen), used = usage_since(&all, &gen->hot->told);
+    errand.acquire.used = errand.release.used = &used;
     kz_status status = run_errand(gen, &errand, &why);
+    if (status == KZ_OK && errand.task.deed != KZ__SYNC)
+        gen->hot->told = all;
     status = kz__keeping_done(gen, &errand, status, gen->answer, &why);
     report(gen, &errand, status, &why);
     if (status && err)
@@ -97,8 +118,8 @@ static void rest(kz_generator *gen, int64_t until_boot_ms)
 }
 
 /* A copy of this process (a cloned machine, a restored image) would draw the same request as we do, be taken for us
- * asking again, and be given our leases for ever. So chance is never the one that was copied; without new one the old
- * has to do. */
+ * asking again, and be given our leases for ever. So fresh entropy is mixed in before each request: a clone then draws
+ * another one. Where the kernel gives none at once, the old has to do. */
 static void draw_anew(kz_generator *gen)
 {
     kz__hot *hot = gen->hot;

@@ -494,6 +494,9 @@ static kz_status look(kz_generator *gen, size_t want, patience *p, kz_id *first,
         if (status)
             return status == KZ_FORKED ? explain(gen, status, 0, 0, p, err) : status;
     }
+    /* A child that waits for its first lease does not know the time yet, and the wall clock is nothing to it. */
+    if (!gen->wall_clock && !hot->idclock.set && gen->fallback != KZ_FALLBACK_ANY)
+        return wait_for_keeper(gen, budget_ms(gen, p), p, err);
     kz__own *own = settle_owner(gen);
     reading now = read_clock(gen);
     *got = go_on(gen, &now, own, want, first);

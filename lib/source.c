@@ -15,9 +15,10 @@
 static const kz_source_ops *kinds[KINDS_MAX] = {KZ__SOURCES_BUILT_IN};
 
 /* What this build leaves out is still known by name, so that the message can say why it is missing. */
-static const char *const known_schemes[] = {
-    "static",          "env",        "standalone",  "memory", "sqlite", "redis",    "rediss", "redis+sentinel",
-    "rediss+sentinel", "tsid+redis", "tsid+rediss", "http",   "https",  "postgres", "etcd",   "etcds"};
+static const char *const known_schemes[] = {"static",      "env",    "standalone",     "memory",          "sqlite",
+                                            "redis",       "rediss", "redis+sentinel", "rediss+sentinel", "tsid+redis",
+                                            "tsid+rediss", "http",   "https",          "http+unix",       "postgres",
+                                            "etcd",        "etcds"};
 
 static const kz_source_ops *find(const char *url, size_t length)
 {
@@ -73,7 +74,7 @@ static kz_status unknown(const char *url, size_t length, kz_error *err)
 /* Where leases are kept when nobody says where. */
 static kz_status default_url(char *url, size_t size, kz_error *err)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
     int length;
     if (state && *state)
         length = snprintf(url, size, "sqlite:%s/kazahana/leases.db", state);
@@ -229,6 +230,13 @@ kz_status kz_source_configure(kz_source *source, const kz_service_settings *sett
     if (!source->ops->configure)
         return lacks(source, "settings of services to change", err);
     return source->ops->configure(source->handle, settings, err);
+}
+
+kz_status kz_source_reserve(kz_source *source, const kz_reservation *reservation, kz_error *err)
+{
+    if (!source->ops->reserve)
+        return lacks(source, "nodes to reserve", err);
+    return source->ops->reserve(source->handle, reservation, err);
 }
 
 kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation, kz_error *err)

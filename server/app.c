@@ -109,7 +109,7 @@ http_outcome problem_of(http_reply *reply, kz_status status, const char *detail)
         return problem(reply, 409, "the service has another layout", "%s", detail);
     case KZ_NO_MEMORY:
     case KZ_SYSTEM:
-        return problem(reply, 500, "the server is in trouble", "%s", detail);
+        return problem(reply, 500, "internal error", "%s", detail);
     default:
         return problem(reply, 503, kz_status_text(status), "%s", detail);
     }

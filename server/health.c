@@ -54,13 +54,14 @@ static void examined(store_job *job)
     http_reply_printf(reply,
                       "},\"clock\":{\"status\":\"%s\",\"storeAheadMs\":%" PRId64 ",\"stepsBack\":%" PRIu64
                       ",\"largestStepBackMs\":%" PRId64 "},\"generator\":{\"status\":\"%s\",\"leases\":%" PRIu64
-                      ",\"acquireFailures\":%" PRIu64 ",\"windowEndMs\":%s,\"unfenced\":%s}}}",
+                      ",\"acquireFailures\":%" PRIu64 ",\"windowEndMs\":%s,\"unfenced\":%s,\"contended\":%s}}}",
                       off_ms > 2000 || off_ms < -2000 ? "WARN" : "UP", off_ms, stats.clock_backward,
                       stats.clock_backward_max_ms,
-                      !generator_up    ? "DOWN"
-                      : stats.unfenced ? "WARN"
-                                       : "UP",
-                      stats.leases, stats.acquire_failures_now, window_end, stats.unfenced ? "true" : "false");
+                      !generator_up                       ? "DOWN"
+                      : stats.unfenced || stats.contended ? "WARN"
+                                                          : "UP",
+                      stats.leases, stats.acquire_failures_now, window_end, stats.unfenced ? "true" : "false",
+                      stats.contended ? "true" : "false");
     http_reply_send(reply);
     store_job_free(job);
 }

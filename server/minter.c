@@ -196,7 +196,7 @@ minter *minter_start(app *a)
     if (!m)
         return NULL;
     m->app = a;
-    m->per_ms = a->settings->throughput_min;
+    m->per_ms = a->settings->ids.throughput_min_per_ms;
     pthread_mutex_init(&m->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

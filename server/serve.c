@@ -67,15 +67,10 @@ static void set_options(const settings *s, kz_options *table, kz_options *ids)
     table->log = log_library;
     table->service = s->service;
     table->max_services = s->max_services;
-    kz_options_init(ids);
+    *ids = s->ids;
     ids->log = log_library;
     ids->service = s->service;
     ids->layout = s->layout;
-    ids->backward = s->backward;
-    ids->max_backward_ms = s->max_backward_ms;
-    ids->fallback = s->fallback;
-    ids->throughput_min_per_ms = s->throughput_min;
-    ids->throughput_max_per_ms = s->throughput_max;
 }
 
 /* Opens the store, the generator and the tokens. The exit status, or 0. */

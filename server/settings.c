@@ -15,11 +15,6 @@
 void settings_init(settings *s)
 {
     *s = (settings){
-        .backward = KZ_BACKWARD_WAIT,
-        .max_backward_ms = 5000,
-        .fallback = KZ_FALLBACK_FENCED,
-        .throughput_min = 256,
-        .throughput_max = 256,
         .create_services = true,
         .connections_max = 10000,
         .max_services = 1000,
@@ -29,6 +24,7 @@ void settings_init(settings *s)
         .write_ms = 10000,
         .log_level = 2,
     };
+    kz_options_init(&s->ids);
 }
 
 void settings_free(settings *s)
@@ -37,6 +33,8 @@ void settings_free(settings *s)
                      s->token_file, s->key_file, s->tls_cert, s->tls_key, s->profile, s->config_file};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
+    for (size_t i = 0; i < SETTINGS_KEYS_MAX; i++)
+        free(s->given[i]);
     for (int i = 0; i < s->word_count; i++)
         free(s->words[i]);
     free(s->words);
@@ -177,8 +175,9 @@ static bool read_environment(settings *s, char message[static 512])
         if (!equals || strncmp(*variable, PREFIX, strlen(PREFIX)) != 0)
             continue;
         int length = (int)(equals - *variable);
-        /* These two are the library's. */
-        if (strncmp(*variable, "KAZAHANA_ALLOW_DEV=", 19) == 0 || strncmp(*variable, "KAZAHANA_TOKEN=", 15) == 0)
+        /* These are the library's. */
+        if (strncmp(*variable, "KAZAHANA_ALLOW_DEV=", 19) == 0 || strncmp(*variable, "KAZAHANA_TOKEN=", 15) == 0 ||
+            strncmp(*variable, "KAZAHANA_LOCK=", 14) == 0)
             continue;
         const char *name = *variable + strlen(PREFIX);
         if (is_of_kubernetes(name))
@@ -261,39 +260,15 @@ static bool same(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static void name_if(bool changed, const char *name, char message[static 512])
-{
-    size_t length = strlen(message);
-    if (changed)
-        snprintf(message + length, 512 - length, "%s%s", length ? ", " : "", name);
-}
-
+/* What was changed and is not reloadable. */
 static void name_what_waits(const settings *old, const settings *new, char message[static 512])
 {
+    const settings_key *key;
+    size_t length = 0;
     *message = '\0';
-    name_if(!same(old->listen, new->listen), "listen", message);
-    name_if(!same(old->server_name, new->server_name), "server_name", message);
-    name_if(!same(old->store, new->store), "store", message);
-    name_if(!same(old->ids_from, new->ids_from), "ids_from", message);
-    name_if(!same(old->layout, new->layout), "layout", message);
-    name_if(!same(old->service, new->service), "service", message);
-    name_if(old->backward != new->backward || old->max_backward_ms != new->max_backward_ms, "backward", message);
-    name_if(old->fallback != new->fallback, "fallback", message);
-    name_if(old->throughput_min != new->throughput_min || old->throughput_max != new->throughput_max, "throughput",
-            message);
-    name_if(!same(old->key_file, new->key_file), "key_file", message);
-    name_if(!same(old->tls_cert, new->tls_cert), "tls_cert", message);
-    name_if(!same(old->tls_key, new->tls_key), "tls_key", message);
-    name_if(old->loops != new->loops, "loops", message);
-    name_if(old->connections_max != new->connections_max, "connections", message);
-    name_if(old->max_services != new->max_services, "max_services", message);
-    name_if(old->request_ms != new->request_ms, "request_timeout", message);
-    name_if(old->idle_ms != new->idle_ms, "idle_timeout", message);
-    name_if(old->handshakes_max != new->handshakes_max, "handshakes", message);
-    name_if(old->access_log != new->access_log, "access_log", message);
-    name_if(old->log_json != new->log_json, "log_format", message);
-    name_if(old->no_ui != new->no_ui, "ui", message);
-    name_if(old->create_services != new->create_services, "no_create_services", message);
+    for (size_t i = 0; (key = settings_key_at(i)) && length < 512; i++)
+        if (!key->reloadable && !same(old->given[i], new->given[i]))
+            length += (size_t)snprintf(message + length, 512 - length, "%s%s", length ? ", " : "", key->name);
 }
 
 bool settings_reload(settings *s, char message[static 512])

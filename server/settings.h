@@ -26,15 +26,12 @@ typedef struct settings {
     char *token_file;  /* NULL: no token is asked for */
     char *key_file;    /* of external IDs; NULL: the mixer */
     char *tls_cert, *tls_key;
-    char *profile;     /* as chosen */
-    char *config_file; /* as read; NULL: none */
-    kz_backward backward;
-    int64_t max_backward_ms;
-    kz_fallback fallback;
-    uint32_t throughput_min, throughput_max; /* of /id's generator, per ms */
-    bool no_ui;                              /* GET / is the list of paths for browsers too */
-    bool create_services;                    /* unknown ones are created on demand (default) */
-    unsigned loops;                          /* 0: one for each core */
+    char *profile;        /* as chosen */
+    char *config_file;    /* as read; NULL: none */
+    kz_options ids;       /* of /id's generator: backward, fallback, throughput */
+    bool no_ui;           /* GET / is the list of paths for browsers too */
+    bool create_services; /* unknown ones are created on demand (default) */
+    unsigned loops;       /* 0: one for each core */
     unsigned connections_max;
     uint32_t max_services; /* that the store may have before clients make up no more; 0: no limit */
     int64_t request_ms, idle_ms, write_ms;
@@ -44,9 +41,11 @@ typedef struct settings {
     unsigned handshakes_max;                 /* TLS handshakes under way */
     service_settings services[SERVICES_MAX]; /* [service "name"] sections */
     size_t service_count;
-    /* For settings*.c alone: where each value came from, and the words it was started with, for settings_reload. */
+    /* For settings*.c alone: where each value came from, its text, and the words it was started with, for
+     * settings_reload. */
     bool profile_found; /* in the file */
     uint8_t ranks[SETTINGS_KEYS_MAX];
+    char *given[SETTINGS_KEYS_MAX]; /* the texts; NULL: the default */
     char **words;
     int word_count;
 } settings;

@@ -1,7 +1,6 @@
 /* The settings, one by one: how each is called, read and checked. */
 #include "server/settings_value.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,65 +31,23 @@ static bool read_text(char **to, const char *value, WHY)
     return true;
 }
 
-static bool digits(const char *text, size_t length, uint64_t *number)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < length; i++)
-        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(sum, 10, &sum) ||
-            __builtin_add_overflow(sum, (uint64_t)(text[i] - '0'), &sum))
-            return false;
-    *number = sum;
-    return length > 0;
-}
-
 static bool read_number(const char *value, uint64_t min, uint64_t max, uint64_t *number, WHY)
 {
-    uint64_t read;
-    if (!digits(value, strlen(value), &read) || read < min || read > max)
-        return refuse(why, "\"%.100s\" is not a number from %" PRIu64 " to %" PRIu64, value, min, max);
-    *number = read;
-    return true;
+    kz_error err;
+    return !kz_number_parse(value, min, max, number, &err) || refuse(why, "%s", err.message);
 }
 
-static bool find_unit_ms(const char *name, int64_t *ms)
-{
-    static const struct {
-        const char *name;
-        int64_t ms;
-    } units[] = {{"ms", 1}, {"s", 1000}, {"min", 60000}, {"h", 3600000}, {"d", 86400000}};
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(name, units[i].name) == 0) {
-            *ms = units[i].ms;
-            return true;
-        }
-    return false;
-}
-
-/* In the largest unit that it is a whole number of. */
-static const char *duration_text(char text[static 24], int64_t ms)
-{
-    static const char *const names[] = {"ms", "s", "min", "h", "d"};
-    static const int64_t steps[] = {1000, 60, 60, 24};
-    size_t unit = 0;
-    while (unit < 4 && ms && ms % steps[unit] == 0)
-        ms /= steps[unit++];
-    snprintf(text, 24, "%" PRId64 " %s", ms, names[unit]);
-    return text;
-}
-
-/* The unit must be there: "10" would be read as seconds by some and as milliseconds by others. */
 static bool read_duration(const char *value, int64_t min_ms, int64_t max_ms, int64_t *ms, WHY)
 {
-    size_t length = strspn(value, "0123456789");
-    uint64_t count;
-    int64_t unit_ms, read_ms;
-    if (!digits(value, length, &count) || !find_unit_ms(value + length, &unit_ms))
-        return refuse(why, "\"%.100s\" is not a duration: write a number and ms, s, min, h or d, as in 10s", value);
-    if (__builtin_mul_overflow(count, unit_ms, &read_ms) || read_ms < min_ms || read_ms > max_ms)
-        return refuse(why, "\"%.100s\" is not between %s and %s", value, duration_text((char[24]){0}, min_ms),
-                      duration_text((char[24]){0}, max_ms));
-    *ms = read_ms;
-    return true;
+    kz_error err;
+    return !kz_duration_parse(value, min_ms, max_ms, ms, &err) || refuse(why, "%s", err.message);
+}
+
+/* An option of the generator, as the library reads it. Its message begins with the name and a colon. */
+static bool read_option(kz_options *options, const char *name, const char *value, WHY)
+{
+    kz_error err;
+    return !kz_options_set(options, name, value, &err) || refuse(why, "%s", err.message + strlen(name) + 2);
 }
 
 static bool read_choice(const char *value, const char *const *names, int *choice, WHY)
@@ -190,17 +147,16 @@ static bool read_layout(settings *s, const char *value, WHY)
 
 bool settings_service_name(const char *name)
 {
-    size_t length = strlen(name);
-    return length && length < KZ_SERVICE_SIZE &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == length;
+    kz_options scratch;
+    kz_options_init(&scratch);
+    return !kz_options_set(&scratch, "service", name, NULL);
 }
 
 static bool read_service(settings *s, const char *value, WHY)
 {
-    if (!settings_service_name(value))
-        return refuse(why, "\"%.70s\" is not the name of a service: 1 to %d of a-z A-Z 0-9 . _ -", value,
-                      KZ_SERVICE_SIZE - 1);
-    return read_text(&s->service, value, why);
+    kz_options scratch;
+    kz_options_init(&scratch);
+    return read_option(&scratch, "service", value, why) && read_text(&s->service, value, why);
 }
 
 static bool read_server_name(settings *s, const char *value, WHY)
@@ -213,49 +169,17 @@ static bool read_server_name(settings *s, const char *value, WHY)
 
 static bool read_backward(settings *s, const char *value, WHY)
 {
-    static const char *const names[] = {"fail", "wait", "logical", NULL};
-    uint64_t ms;
-    int choice;
-    if (strncmp(value, "wait:", 5) != 0) {
-        if (!read_choice(value, names, &choice, why))
-            return refuse(why, "\"%.100s\" is not one of fail, wait, wait:MS, logical", value);
-        s->backward = (kz_backward)choice;
-        return true;
-    }
-    int64_t limit_ms = -1;
-    if (strcmp(value + 5, "forever") != 0) {
-        if (digits(value + 5, strlen(value + 5), &ms) && ms <= INT64_C(86400000))
-            limit_ms = (int64_t)ms;
-        else if (!read_duration(value + 5, 0, INT64_C(86400000), &limit_ms, why))
-            return refuse(why, "\"%.100s\" is not wait:MS (at most a day) or wait:forever", value);
-    }
-    s->backward = KZ_BACKWARD_WAIT;
-    s->max_backward_ms = limit_ms;
-    return true;
+    return read_option(&s->ids, "backward", value, why);
 }
 
 static bool read_fallback(settings *s, const char *value, WHY)
 {
-    static const char *const names[] = {"never", "fenced", "any", NULL};
-    int choice;
-    if (!read_choice(value, names, &choice, why))
-        return false;
-    s->fallback = (kz_fallback)choice;
-    return true;
+    return read_option(&s->ids, "fallback", value, why);
 }
 
 static bool read_throughput(settings *s, const char *value, WHY)
 {
-    const char *colon = strchr(value, ':');
-    uint64_t min, max;
-    if (!digits(value, colon ? (size_t)(colon - value) : strlen(value), &min) ||
-        !digits(colon ? colon + 1 : value, strlen(colon ? colon + 1 : value), &max) || max > UINT32_MAX)
-        return refuse(why, "\"%.100s\" is not MIN:MAX IDs a millisecond, such as 256:4096", value);
-    if (!min || min > max)
-        return refuse(why, "\"%.100s\" must be at least 1 and not fall", value);
-    s->throughput_min = (uint32_t)min;
-    s->throughput_max = (uint32_t)max;
-    return true;
+    return read_option(&s->ids, "throughput", value, why);
 }
 
 static bool read_token_file(settings *s, const char *value, WHY)
@@ -364,32 +288,32 @@ static bool read_no_create_services(settings *s, const char *value, WHY)
 }
 
 static const settings_key keys[] = {
-    {"listen", true, false, read_listen},
-    {"store", true, false, read_store},
-    {"config", false, false, read_config},
-    {"profile", false, false, read_profile},
-    {"ids_from", true, false, read_ids_from},
-    {"layout", true, false, read_layout},
-    {"service", true, false, read_service},
-    {"backward", true, false, read_backward},
-    {"fallback", true, false, read_fallback},
-    {"throughput", true, false, read_throughput},
-    {"server_name", true, false, read_server_name},
-    {"token_file", true, false, read_token_file},
-    {"key_file", true, false, read_key_file},
-    {"tls_cert", true, false, read_tls_cert},
-    {"tls_key", true, false, read_tls_key},
-    {"loops", true, false, read_loops},
-    {"connections", true, false, read_connections},
-    {"max_services", true, false, read_max_services},
-    {"request_timeout", true, false, read_request_timeout},
-    {"idle_timeout", true, false, read_idle_timeout},
-    {"ui", true, false, read_ui},
-    {"handshakes", true, false, read_handshakes},
-    {"access_log", true, true, read_access_log},
-    {"log_level", true, false, read_log_level},
-    {"log_format", true, false, read_log_format},
-    {"no_create_services", true, true, read_no_create_services},
+    {"listen", true, false, read_listen, false},
+    {"store", true, false, read_store, false},
+    {"config", false, false, read_config, false},
+    {"profile", false, false, read_profile, false},
+    {"ids_from", true, false, read_ids_from, false},
+    {"layout", true, false, read_layout, false},
+    {"service", true, false, read_service, false},
+    {"backward", true, false, read_backward, false},
+    {"fallback", true, false, read_fallback, false},
+    {"throughput", true, false, read_throughput, false},
+    {"server_name", true, false, read_server_name, false},
+    {"token_file", true, false, read_token_file, true},
+    {"key_file", true, false, read_key_file, false},
+    {"tls_cert", true, false, read_tls_cert, false},
+    {"tls_key", true, false, read_tls_key, false},
+    {"loops", true, false, read_loops, false},
+    {"connections", true, false, read_connections, false},
+    {"max_services", true, false, read_max_services, false},
+    {"request_timeout", true, false, read_request_timeout, false},
+    {"idle_timeout", true, false, read_idle_timeout, false},
+    {"ui", true, false, read_ui, false},
+    {"handshakes", true, false, read_handshakes, false},
+    {"access_log", true, true, read_access_log, false},
+    {"log_level", true, false, read_log_level, true},
+    {"log_format", true, false, read_log_format, false},
+    {"no_create_services", true, true, read_no_create_services, false},
 };
 _Static_assert(sizeof keys / sizeof *keys <= SETTINGS_KEYS_MAX, "each has its rank");
 
@@ -420,7 +344,7 @@ bool settings_set(settings *s, const settings_key *key, const char *value, setti
 {
     uint8_t *present = &s->ranks[key - keys];
     if (rank != RANK_CHECKED && rank >= *present) {
-        if (!key->read(s, value, why))
+        if (!key->read(s, value, why) || !read_text(&s->given[key - keys], value, why))
             return false;
         *present = (uint8_t)rank;
         return true;
@@ -428,6 +352,7 @@ bool settings_set(settings *s, const settings_key *key, const char *value, setti
     settings *unused = calloc(1, sizeof *unused);
     if (!unused)
         return refuse(why, "out of memory");
+    settings_init(unused);
     bool right = key->read(unused, value, why);
     settings_free(unused);
     free(unused);

@@ -20,6 +20,7 @@ typedef struct settings_key {
     bool in_file;     /* may stand in the file */
     bool is_switch;   /* as a flag it takes no value */
     bool (*read)(settings *s, const char *value, char why[static SETTINGS_WHY_SIZE]);
+    bool reloadable; /* SIGHUP takes a new value over; else it waits for a restart */
 } settings_key;
 
 /* In order, for index 0 and up; NULL past the last. */

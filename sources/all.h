@@ -6,8 +6,8 @@
 
 extern const kz_source_ops kz__source_static, kz__source_env, kz__source_standalone, kz__source_memory,
     kz__source_sqlite, kz__source_redis, kz__source_rediss, kz__source_redis_sentinel, kz__source_rediss_sentinel,
-    kz__source_tsid_redis, kz__source_tsid_rediss, kz__source_http, kz__source_https, kz__source_postgres,
-    kz__source_postgresql, kz__source_etcd, kz__source_etcds;
+    kz__source_tsid_redis, kz__source_tsid_rediss, kz__source_http, kz__source_https, kz__source_http_unix,
+    kz__source_postgres, kz__source_postgresql, kz__source_etcd, kz__source_etcds;
 
 #ifdef KZ_HAVE_SQLITE
 #define KZ__SOURCE_SQLITE &kz__source_sqlite,
@@ -24,7 +24,7 @@ extern const kz_source_ops kz__source_static, kz__source_env, kz__source_standal
 #endif
 
 #ifdef KZ_HAVE_HTTP
-#define KZ__SOURCE_HTTP &kz__source_http, &kz__source_https,
+#define KZ__SOURCE_HTTP &kz__source_http, &kz__source_https, &kz__source_http_unix,
 #else
 #define KZ__SOURCE_HTTP
 #endif

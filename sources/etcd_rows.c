@@ -136,23 +136,41 @@ static kz_status ask(kz__far *f, kz__far_service *s, const kz__part_question *q,
 
 /* -------------------------------------------------------------------------------------------------- begin */
 
+/* Which copy of the store this is: the cluster, and when the table was begun in it, which is known from its second
+ * write on. A copy that took over cannot tell how many did before it. */
+static kz_status read_place(const json_t *kv, const json_t *header, const char *text, kz__transaction *t, kz_error *err)
+{
+    char begun[KZ__PLACE_SIZE];
+    const char *cluster = json_string_value(json_object_get(header, "cluster_id"));
+    kz_status status = kz__place_parse(text, &t->place, err);
+    snprintf(begun, sizeof begun, "%.40s 0", cluster ? cluster : "0");
+    snprintf(t->place_name, sizeof t->place_name, "%.40s %" PRId64, cluster ? cluster : "0",
+             kz__etcd_number(kv, "create_revision"));
+    if (strcmp(t->place.name, begun) == 0)
+        strcpy(t->place.name, t->place_name);
+    return status;
+}
+
 static kz_status read_head(kz__etcd *e, const json_t *kv, const json_t *header, bool grants, kz__transaction *t,
                            kz_error *err)
 {
     char text[KZ__ETCD_VALUE_SIZE];
-    int version = 0;
+    int version = 0, rest = 0;
     int64_t clock_ms = 0;
     const kz_clock *clock = &e->far.base.clock;
     e->revision = kz__etcd_number(header, "revision");
     e->head_revision = kz__etcd_number(kv, "mod_revision");
     kz__etcd_decoded(json_object_get(kv, "value"), text, sizeof text);
-    if (kv && (sscanf(text, "%d %" SCNd64 " %" SCNu64, &version, &t->high_ms, &t->generation) != 3 || version < 1))
+    if (kv && (sscanf(text, "%d %" SCNd64 " %" SCNu64 "%n", &version, &t->high_ms, &t->generation, &rest) != 3 ||
+               version < 1))
         return kz__etcd_nonsense(e, "h", err);
     if (version > VERSION)
         return kz__fail(err, KZ_STORE,
                         "%s: the lease table under %s is of a newer kazahana (version %d): update this one", e->name,
                         e->prefix, version);
-    kz_status status = kz__etcd_time(e->link, &clock_ms, err);
+    kz_status status = read_place(kv, header, text[rest] ? text + rest + 1 : "", t, err);
+    if (status == KZ_OK)
+        status = kz__etcd_time(e->link, &clock_ms, err);
     if (status)
         return status;
     if (clock_ms < t->high_ms && clock_ms >= t->high_ms - BEHIND_MS)
@@ -328,7 +346,7 @@ static kz_status commit(kz__far *f, const kz__transaction *t, kz__far_service *s
 {
     kz__etcd *e = (kz__etcd *)f;
     writer w = {.e = e, .ops = json_array()};
-    char at[KZ__ETCD_KEY_SIZE], value[KZ__ETCD_VALUE_SIZE], revision[24];
+    char at[KZ__ETCD_KEY_SIZE], value[KZ__ETCD_VALUE_SIZE], revision[24], place[KZ__PLACE_TEXT_SIZE];
     kz_status status = KZ_OK;
     bool doubt = false;
     for (size_t i = 0; status == KZ_OK && i < count; i++) {
@@ -341,7 +359,8 @@ static kz_status commit(kz__far *f, const kz__transaction *t, kz__far_service *s
         w.ops = nested(e, w.ops);
     /* At the top: below it a put escapes etcd's quota. */
     kz__etcd_key(e, at, "h");
-    snprintf(value, sizeof value, "%d %" PRId64 " %" PRIu64, VERSION, t->now_ms, t->generation);
+    kz__place_text(&t->place, place);
+    snprintf(value, sizeof value, "%d %" PRId64 " %" PRIu64 "\n%s", VERSION, t->now_ms, t->generation, place);
     put(&w, at, value);
     snprintf(revision, sizeof revision, "%" PRId64, e->head_revision);
     if (status || (status = kz__etcd_memory(e, err))) {

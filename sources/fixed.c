@@ -5,6 +5,7 @@
 #include "host/clock.h"
 #include "host/page.h"
 #include "sources/all.h"
+#include "sources/host_lock.h"
 #include "sources/state.h"
 
 #include <inttypes.h>
@@ -28,6 +29,7 @@ typedef struct fixed {
     kz__state *state;    /* NULL without state= */
     kz_id resume;        /* the mark that was found: everything below may have been minted by an earlier life */
     kz_id mark;          /* on disk now: everything below may be minted */
+    int lock;            /* on this host; negative: none */
     kz_id used;          /* at the end: everything below may have been minted */
     struct fixed *other; /* the next open one in this process */
 } fixed;
@@ -188,6 +190,46 @@ static kz_status parse_node(const char *what, const char *text, const kz_layout 
                     text, layout->node_bits, limit - 1);
 }
 
+/* Other processes of this machine that have the same number, as workers do that were given one variable. They cannot be
+ * stopped from here, but it can be said. */
+static kz_status lock_host(fixed *source, const kz__url *url, const kz_source_options *options, uint32_t *flags,
+                           kz_error *err)
+{
+    const char *wish = kz__url_param(url, "lock");
+    if (!wish)
+        wish = secure_getenv("KAZAHANA_LOCK");
+    bool refuse = wish && strcmp(wish, "refuse") == 0, no = wish && strcmp(wish, "no") == 0;
+    source->lock = -1;
+    if (wish && !refuse && !no && strcmp(wish, "warn") != 0)
+        return kz__fail(err, KZ_INVALID, "source %s: lock=%.32s is not known: write refuse, warn or no", url->scheme,
+                        wish);
+    if (no)
+        return KZ_OK;
+    char name[108], layout[KZ_LAYOUT_TEXT_SIZE], message[KZ_MESSAGE_SIZE];
+    long pid = 0;
+    kz_layout_text(&source->place.layout, layout);
+    snprintf(name, sizeof name, "kazahana node %" PRIu32 " %s %s", source->place.node, layout,
+             options->service ? options->service : "default");
+    source->lock = kz__host_lock(name, &pid);
+    if (source->lock != -1)
+        return KZ_OK;
+    char who[32] = "";
+    if (pid)
+        snprintf(who, sizeof who, " (pid %ld)", pid);
+    snprintf(message, sizeof message,
+             "node %" PRIu32 " of layout %s is in use by another process of this host%s: both mint the same "
+             "IDs. Give every process a number of its own, or use a lease table; ?lock=no if they are not of one kind",
+             source->place.node, layout, who);
+    if (refuse)
+        return kz__fail(err, KZ_IN_USE, "%s", message);
+    *flags |= KZ_SOURCE_CONTENDED;
+    if (options->log)
+        options->log(options->log_ctx, KZ_LOG_ERROR, message);
+    return KZ_OK;
+}
+
+static void fixed_close(void *handle, bool forked);
+
 static kz_status fixed_open(void **out, const char *what, const char *number, const kz__url *url,
                             const kz_source_options *options, kz_source_facts *facts, kz_error *err)
 {
@@ -206,8 +248,13 @@ static kz_status fixed_open(void **out, const char *what, const char *number, co
         free(source);
         return status;
     }
-    *facts =
-        (kz_source_facts){.layout = *layout, .flags = KZ_SOURCE_WALL_CLOCK | KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED};
+    uint32_t flags = KZ_SOURCE_WALL_CLOCK | KZ_SOURCE_SAME_HOST | KZ_SOURCE_FIXED;
+    status = lock_host(source, url, options, &flags, err);
+    if (status) {
+        fixed_close(source, false);
+        return status;
+    }
+    *facts = (kz_source_facts){.layout = *layout, .flags = flags};
     *out = source;
     return KZ_OK;
 }
@@ -215,7 +262,7 @@ static kz_status fixed_open(void **out, const char *what, const char *number, co
 static kz_status static_open(void **out, const char *text, const kz_source_options *options, kz_source_facts *facts,
                              kz_error *err)
 {
-    static const char *const known[] = {"state", NULL};
+    static const char *const known[] = {"state", "lock", NULL};
     kz__url url;
     kz_status status = kz__url_parse(text, &url, err);
     if (status == KZ_OK)
@@ -226,7 +273,7 @@ static kz_status static_open(void **out, const char *text, const kz_source_optio
 static kz_status env_open(void **out, const char *text, const kz_source_options *options, kz_source_facts *facts,
                           kz_error *err)
 {
-    static const char *const known[] = {"default", "state", NULL};
+    static const char *const known[] = {"default", "state", "lock", NULL};
     kz__url url;
     kz_status status = kz__url_parse(text, &url, err);
     if (status == KZ_OK)
@@ -305,8 +352,10 @@ static kz_status fixed_release(void *handle, const kz_release *release, kz_error
 static void fixed_close(void *handle, bool forked)
 {
     fixed *source = handle;
-    if (!forked)
+    if (!forked) {
         delist(source);
+        kz__host_unlock(source->lock);
+    }
     kz__state_close(source->state, forked);
     free(source);
 }

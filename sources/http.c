@@ -1,5 +1,5 @@
-/* http:// and https://: a lease server, or several that share a store. Here are the questions; what the answers must be
- * is in http_answer.c, and how they travel in http_link.c. */
+/* http://, https:// and http+unix:// (a Unix socket): a lease server, or several that share a store. Here are the
+ * questions; what the answers must be is in http_answer.c, and how they travel in http_link.c. */
 #include "core/error.h"
 #include "core/values.h"
 #include "sources/all.h"
@@ -66,6 +66,16 @@ static const char *request_text(const kz_acquire *request, char text[static KZ__
     return any ? text : NULL;
 }
 
+/* NULL: nothing to tell. */
+static json_t *usage_json(const kz_usage *u)
+{
+    if (!u || !(u->ids | u->fenced | u->unfenced | u->exhausted | u->clock_back))
+        return NULL;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "ids", (json_int_t)u->ids, "fenced", (json_int_t)u->fenced,
+                     "unfenced", (json_int_t)u->unfenced, "exhausted", (json_int_t)u->exhausted, "clockBack",
+                     (json_int_t)u->clock_back);
+}
+
 /* The caller frees the text. */
 static kz_status acquire_body(const kz_acquire *request, const char *service, const char *request_id, char **text,
                               kz_error *err)
@@ -81,8 +91,9 @@ static kz_status acquire_body(const kz_acquire *request, const char *service, co
             return kz__fail(err, KZ_INVALID, "a holder's description must be a JSON object of texts");
         }
     }
-    json_t *body = json_pack("{s:s, s:I, s:o*, s:s*}", "serviceId", service, "throughputPerMs",
-                             (json_int_t)request->throughput_per_ms, "meta", meta, "requestId", request_id);
+    json_t *body = json_pack("{s:s, s:I, s:o*, s:s*, s:o*}", "serviceId", service, "throughputPerMs",
+                             (json_int_t)request->throughput_per_ms, "meta", meta, "requestId", request_id, "used",
+                             usage_json(request->used));
     *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     return *text ? KZ_OK : kz__fail(err, KZ_NO_MEMORY, "no memory for a request");
@@ -115,12 +126,17 @@ static kz_status check_layout(const kz__http *source, const kz_acquire *request,
 
 static kz_status send_release(kz__http *source, const kz_release *release, const char *service, kz_error *err)
 {
-    char path[64 + KZ_SERVICE_SIZE], body[160];
+    char path[64 + KZ_SERVICE_SIZE];
     kz__http_answer answer;
     snprintf(path, sizeof path, "/lease/%" PRIu32 "?serviceId=%s", release->id, service);
-    snprintf(body, sizeof body, "{\"signature\":\"%s\",\"timestamp\":%" PRId64 "}", release->signature,
-             release->timestamp_ms);
+    json_t *json = json_pack("{s:s, s:I, s:o*}", "signature", release->signature, "timestamp",
+                             (json_int_t)release->timestamp_ms, "used", usage_json(release->used));
+    char *body = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (!body)
+        return kz__fail(err, KZ_NO_MEMORY, "no memory for a request");
     kz_status status = kz__http_send(source->link, "DELETE", path, body, &answer, err);
+    free(body);
     if (status || answer.status == 204 || answer.status == 200)
         return status;
     return kz__http_refused(source, &answer, err);
@@ -255,3 +271,4 @@ static kz_status http_open(void **out, const char *text, const kz_source_options
 
 const kz_source_ops kz__source_http = OPS("http");
 const kz_source_ops kz__source_https = OPS("https");
+const kz_source_ops kz__source_http_unix = OPS("http+unix");

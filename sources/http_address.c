@@ -101,7 +101,7 @@ static kz_status read_token(const kz__url *url, kz__http_address *address, kz_er
         return kz__http_token_load(file, address->token, err);
     }
     if (!token) {
-        token = getenv(TOKEN_VARIABLE);
+        token = secure_getenv(TOKEN_VARIABLE);
         where = TOKEN_VARIABLE;
         if (!token || !*token)
             return KZ_OK;
@@ -181,6 +181,19 @@ static kz_status read_hosts(const kz__url *url, kz__http_address *address, kz_er
     return KZ_OK;
 }
 
+/* ///path */
+static kz_status read_socket(const kz__url *url, kz__http_address *address, kz_error *err)
+{
+    const char *path = url->body + 2;
+    if (strncmp(url->body, "///", 3) != 0 || strlen(path) >= sizeof address->socket || strchr(path, '@'))
+        return kz__fail(err, KZ_INVALID, "source %s: write %s:///path/of/the.sock, with at most %zu characters of path",
+                        url->scheme, url->scheme, sizeof address->socket - 1);
+    strcpy(address->socket, path);
+    snprintf(address->hosts[0], sizeof address->hosts[0], "%s://%s", url->scheme, path);
+    address->host_count = 1;
+    return KZ_OK;
+}
+
 kz_status kz__http_address_read(const kz__url *url, int64_t timeout_ms, kz__http_address *address, kz_error *err)
 {
     const char *cacert = kz__url_param(url, "cacert");
@@ -192,6 +205,7 @@ kz_status kz__http_address_read(const kz__url *url, int64_t timeout_ms, kz__http
         return kz__fail(err, KZ_INVALID, "source https: the path in cacert is too long");
     if (cacert)
         strcpy(address->cacert, cacert);
-    kz_status status = read_hosts(url, address, err);
+    kz_status status =
+        strcmp(url->scheme, "http+unix") == 0 ? read_socket(url, address, err) : read_hosts(url, address, err);
     return status ? status : read_token(url, address, err);
 }

@@ -117,6 +117,8 @@ static kz_status set_up(kz__http_link *link, kz_error *err)
                 !curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket) &&
                 !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take) && !curl_easy_setopt(c, CURLOPT_WRITEDATA, link) &&
                 !curl_easy_setopt(c, CURLOPT_ERRORBUFFER, link->why);
+    if (done && *link->address.socket)
+        done = !curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, link->address.socket);
     if (done && *link->address.cacert)
         done = !curl_easy_setopt(c, CURLOPT_CAINFO, link->address.cacert);
     return done ? set_headers(link, err) : kz__fail(err, KZ_NO_MEMORY, "libcurl cannot be set up");
@@ -203,7 +205,8 @@ static kz_status ask(kz__http_link *link, const char *host, const request *asked
     CURL *c = link->curl;
     char url[1024];
     long status = 0;
-    if (snprintf(url, sizeof url, "%s%s", host, asked->path) >= (int)sizeof url)
+    if (snprintf(url, sizeof url, "%s%s", *link->address.socket ? "http://localhost" : host, asked->path) >=
+        (int)sizeof url)
         return kz__fail(err, KZ_INVALID, "%s: a request that is too long", host);
     link->length = 0;
     link->too_large = false;

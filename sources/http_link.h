@@ -12,14 +12,16 @@
 typedef struct kz__http_address {
     size_t host_count;
     char hosts[KZ__HTTP_HOSTS_MAX][288]; /* "http://host:port", for requests and for messages */
+    char socket[108];                    /* the path of a Unix socket, and its URL is the only host; empty: none */
     char token[KZ__HTTP_TOKEN_SIZE];     /* empty: none */
     char token_file[512];                /* where the token came from; empty: from elsewhere */
     char cacert[512];                    /* empty: the system's certificates */
     int64_t timeout_ms;                  /* for a request, whichever servers it goes to */
 } kz__http_address;
 
-/* Reads //host[:port][,host[:port]...], ?token-file=, ?token= and ?cacert=; a token may be in KAZAHANA_TOKEN too.
- * KZ_SYSTEM: the token file cannot be read. No message shows a token. */
+/* Reads //host[:port][,host[:port]...], or ///path of a Unix socket in a http+unix: URL; ?token-file=, ?token= and
+ * ?cacert=; a token may be in KAZAHANA_TOKEN too. KZ_SYSTEM: the token file cannot be read. No message shows a token.
+ */
 kz_status kz__http_address_read(const kz__url *url, int64_t timeout_ms, kz__http_address *address, kz_error *err);
 
 /* The first line of the file that is neither blank nor begins with #. */

@@ -49,11 +49,14 @@ static kz_status set_schema(kz__postgres *p, const char *given, kz_error *err)
     return KZ_OK;
 }
 
-/* What messages call it: the URL without its login and parameters. */
+/* What messages call it: the URL without its login and parameters. A colon behind the host's part may begin a password
+ * that was not written as it should be. */
 static void set_name(kz__postgres *p, const kz__url *url)
 {
-    const char *login = strrchr(url->body, '@');
-    snprintf(p->name, sizeof p->name, "postgres://%s", login ? login + 1 : url->body + strspn(url->body, "/"));
+    const char *login = strrchr(url->body, '@'), *at = login ? login + 1 : url->body + strspn(url->body, "/");
+    size_t hosts = strcspn(at, "/");
+    int shown = (int)(hosts + strcspn(at + hosts, ":"));
+    snprintf(p->name, sizeof p->name, "postgres://%.*s", shown, at);
 }
 
 /* libpq's own parameters are let through to it. */
@@ -64,6 +67,8 @@ static kz_status read_url(kz__postgres *p, const char *text, const kz_source_opt
     size_t count = 1;
     kz__url url;
     kz_status status = kz__url_parse(text, &url, err);
+    if (status == KZ_OK)
+        status = kz__url_ports_check(&url, err);
     if (status)
         return status;
     for (size_t i = 0; i < url.param_count; i++)

@@ -247,8 +247,8 @@ static kz_status find_secret(kz__redis *source, const kz_release *release, const
             return KZ_OK;
     }
     if (reply->elements == 2)
-        return kz__fail(err, KZ_NOT_FOUND, "machine ID %" PRIu32 " of service %s is not out", release->id, service);
-    return kz__fail(err, KZ_FORBIDDEN, "machine ID %" PRIu32 " of service %s is not held with that secret", release->id,
+        return kz__fail(err, KZ_NOT_FOUND, "node %" PRIu32 " of service %s is not leased", release->id, service);
+    return kz__fail(err, KZ_FORBIDDEN, "node %" PRIu32 " of service %s is not held with that secret", release->id,
                     service);
 }
 
@@ -265,8 +265,8 @@ static kz_status release_with(kz__redis *source, const kz_release *release, cons
     if (status)
         return status;
     if (kz__redis_said(reply, "NOTFOUND"))
-        status = kz__fail(err, KZ_NOT_FOUND, "machine ID %" PRIu32 " of service %s was released meanwhile", release->id,
-                          service);
+        status =
+            kz__fail(err, KZ_NOT_FOUND, "node %" PRIu32 " of service %s was released meanwhile", release->id, service);
     else if (!kz__redis_said(reply, "OK"))
         status = kz__redis_unexpected(source->link, "release", reply, err);
     freeReplyObject(reply);

@@ -23,7 +23,7 @@ kz_status kz__table_params_read(const kz__url *url, const kz_source_options *opt
     if (status)
         return status;
     const char *lease = kz__url_param(url, "lease");
-    if (lease && (status = kz__duration_parse(lease, &p.lease_ms, err)))
+    if (lease && (status = kz_duration_parse(lease, KZ__LEASE_MS_MIN, KZ__LEASE_MS_MAX, &p.lease_ms, err)))
         return status;
     const char *amnesia = kz__url_param(url, "amnesia");
     if (amnesia && strcmp(amnesia, "quarantine") != 0)

@@ -54,12 +54,12 @@ static kz_status read_times(kz__tsid *source, const kz__url *url, kz_error *err)
     kz_status status = KZ_OK;
     source->ttl_ms = TTL_MS;
     if (ttl)
-        status = kz__duration_parse(ttl, &source->ttl_ms, err);
+        status = kz_duration_parse(ttl, 0, INT64_MAX, &source->ttl_ms, err);
     if (!status && (source->ttl_ms < TTL_MIN_MS || source->ttl_ms > TTL_MAX_MS))
         return kz__fail(err, KZ_INVALID, "source %s: ttl=%s must lie between 1s and 30d", url->scheme, ttl);
     source->refresh_ms = source->ttl_ms / 2;
     if (!status && refresh)
-        status = kz__duration_parse(refresh, &source->refresh_ms, err);
+        status = kz_duration_parse(refresh, 0, INT64_MAX, &source->refresh_ms, err);
     if (!status && (source->refresh_ms < 100 || source->refresh_ms >= source->ttl_ms))
         return kz__fail(err, KZ_INVALID,
                         "source %s: refresh=%s must be at least 100ms and below the ttl (%s): a slot that is not "
@@ -97,7 +97,7 @@ static kz_status read_layout(kz__tsid *source, const kz_source_options *options,
 /* ?dev=, or else the environment. */
 static kz_status read_dev(const kz__url *url, bool *allowed, kz_error *err)
 {
-    const char *given = kz__url_param(url, "dev"), *variable = getenv(DEV_VARIABLE);
+    const char *given = kz__url_param(url, "dev"), *variable = secure_getenv(DEV_VARIABLE);
     const char *value = given ? given : variable && *variable ? variable : "0";
     *allowed = strcmp(value, "1") == 0;
     if (*allowed || strcmp(value, "0") == 0)

@@ -281,7 +281,7 @@ static kz_status read_time(kz__tsid *source, int64_t *redis_ms, kz_error *err)
     return status;
 }
 
-/* The time, and in the same breath whether the slot is still ours: who takes a key that was deleted may know nothing of
+/* The time; the same step checks that the slot is still ours: who takes a key that was deleted may know nothing of
  * floors. */
 kz_status kz__tsid_now(void *self, int64_t *source_ms, uint64_t *generation, kz_error *err)
 {

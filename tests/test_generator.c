@@ -232,6 +232,28 @@ static void try_batch_gives_what_there_is_and_says_when_there_is_more(void **sta
     shut(gen);
 }
 
+/* Whichever is opened first: a high block inside a wide one, or a wide one around a high block. */
+static void blocks_that_overlap_are_refused_in_either_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url, *layout;
+    } nodes[2] = {{"static:3", "41-3-1@2026-01-01"}, {"static:1", "41-2-2@2026-01-01"}};
+    for (int i = 0; i < 2; i++) {
+        kz_options options;
+        kz_options_init(&options);
+        kz_generator *first, *second;
+        kz_error err;
+        options.layout = nodes[i].layout;
+        assert_ok(kz_open(&first, nodes[i].url, &options, &err));
+        options.layout = nodes[!i].layout;
+        assert_status(kz_open(&second, nodes[!i].url, &options, &err), KZ_IN_USE);
+        assert_ok(kz_open(&second, "static:0", &options, &err));
+        kz_close(second);
+        kz_close(first);
+    }
+}
+
 static void after_a_step_back_it_is_worth_asking_again_before_long(void **state)
 {
     (void)state;
@@ -1063,6 +1085,7 @@ int main(void)
         TEST(a_timeout_bounds_the_whole_call),
         TEST(without_a_limit_a_call_goes_on),
         TEST(try_next_never_sleeps),
+        TEST(blocks_that_overlap_are_refused_in_either_order),
         TEST(try_batch_gives_what_there_is_and_says_when_there_is_more),
         TEST(after_a_step_back_it_is_worth_asking_again_before_long),
         TEST(a_timeout_of_zero_in_the_options_never_sleeps),

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -131,21 +132,28 @@ static void *serve(void *ctx)
     }
 }
 
-static responder *responder_start(const reply *replies, size_t count)
+static responder *responder_begin(int listener, const reply *replies, size_t count)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
     responder *r = calloc(1, sizeof *r);
     assert_non_null(r);
     r->replies = replies;
     r->reply_count = count;
-    r->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(r->listener, (struct sockaddr *)&address, size), 0);
+    r->listener = listener;
     assert_int_equal(listen(r->listener, 8), 0);
-    assert_int_equal(getsockname(r->listener, (struct sockaddr *)&address, &size), 0);
-    r->port = ntohs(address.sin_port);
     assert_int_equal(pipe(r->quit), 0);
     assert_int_equal(pthread_create(&r->thread, NULL, serve, r), 0);
+    return r;
+}
+
+static responder *responder_start(const reply *replies, size_t count)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    responder *r = responder_begin(listener, replies, count);
+    r->port = ntohs(address.sin_port);
     return r;
 }
 
@@ -656,6 +664,61 @@ static void when_none_answers_the_message_names_them_all(void **state)
     responder_free(broken);
 }
 
+static void a_server_behind_a_unix_socket_is_reached(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/kazahana-http.XXXXXX", url[128];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const reply replies[] = {{200, ANSWER, 0}};
+    table t;
+    assert_non_null(mkdtemp(folder));
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/k.sock", folder);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    responder *r = responder_begin(listener, replies, 1);
+    snprintf(url, sizeof url, "http+unix://%s", address.sun_path);
+    assert_ok(table_try(&t, url, NULL, 10000));
+    assert_ok(table_acquire(&t));
+    assert_int_equal(t.grant.leases[0].id, 5);
+    table_close(&t);
+    responder_stop(r);
+    assert_contains(r->requests[0], "POST /lease HTTP/1.1");
+    assert_contains(r->requests[0], "Host: localhost");
+    free(r);
+    /* Nobody there, and no path at all. */
+    assert_ok(table_try(&t, url, NULL, 1000));
+    assert_status(table_acquire(&t), KZ_UNAVAILABLE);
+    assert_contains(t.err.message, address.sun_path);
+    table_close(&t);
+    assert_status(table_try(&t, "http+unix://k.sock", NULL, 1000), KZ_INVALID);
+    unlink(address.sun_path);
+    rmdir(folder);
+}
+
+static void what_was_used_is_told_once(void **state)
+{
+    (void)state;
+    responder *r = START({200, ANSWER, 0}, {200, ANSWER, 0}, {204, "", 0});
+    char url[64];
+    kz_options options;
+    kz_generator *gen;
+    kz_error err;
+    kz_id id;
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", r->port);
+    kz_options_init(&options);
+    options.keeper = KZ_KEEPER_CALLER;
+    if (kz_open(&gen, url, &options, &err))
+        fail_msg("%s", err.message);
+    for (int i = 0; i < 3; i++)
+        assert_ok(kz_next(gen, &id));
+    kz_close(gen);
+    responder_stop(r);
+    assert_null(strstr(r->requests[0], "\"used\""));
+    assert_contains(r->requests[1], "DELETE /lease/5");
+    assert_contains(r->requests[1], "\"used\":{\"ids\":3,\"fenced\":0,\"unfenced\":0,\"exhausted\":0,\"clockBack\":0}");
+    free(r);
+}
+
 /* libcurl calls that "out of memory". */
 static void a_header_without_an_end_is_the_servers_doing_and_the_next_is_asked(void **state)
 {
@@ -986,6 +1049,8 @@ int main(void)
         cmocka_unit_test(a_listing_goes_on_from_page_to_page),
         cmocka_unit_test(a_listing_begins_where_it_is_told),
         cmocka_unit_test(a_listing_ends_when_enough_was_seen_or_it_makes_no_sense),
+        cmocka_unit_test(a_server_behind_a_unix_socket_is_reached),
+        cmocka_unit_test(what_was_used_is_told_once),
         cmocka_unit_test(a_header_without_an_end_is_the_servers_doing_and_the_next_is_asked),
         cmocka_unit_test(health_says_what_the_server_says),
         cmocka_unit_test(a_child_leaves_the_parents_connection_alone),

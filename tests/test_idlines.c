@@ -1,5 +1,5 @@
 /* IDs as lines, against the text of each by itself. */
-#include "cli/idlines.h"
+#include "cli/next/idlines.h"
 #include "random.h"
 #include "test.h"
 

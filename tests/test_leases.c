@@ -865,8 +865,8 @@ static int make_place(void **state)
 static int remove_place(void **state)
 {
     const place *here = *state;
-    static const char *const ends[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const ends[] = {"", "-wal", "-shm", "-mark"};
+    for (size_t i = 0; i < 4; i++) {
         char path[160];
         snprintf(path, sizeof path, "%s%s", here->path, ends[i]);
         unlink(path);
@@ -1267,6 +1267,29 @@ static void a_child_without_a_thread_for_its_keeper_is_told_and_tries_again(void
     kz_close(gen);
 }
 
+/* An answer that went astray and comes now must not move the clock, nor stop anybody. */
+static void an_old_answer_about_the_time_is_not_used(void **state)
+{
+    (void)state;
+    script_reset(60000);
+    kz_options options = brisk(KZ_FALLBACK_NEVER);
+    kz_generator *gen = open_with("scripted:", &options);
+    kz__errand errand = {.task = {.deed = KZ__SYNC}};
+    kz_grant *late = calloc(1, sizeof *late);
+    assert_non_null(late);
+    *late = (kz_grant){.source_ms = wall_ms() + 3600000, .generation = 50};
+    kz_error err = {0};
+    int64_t before_ns = kz__id_ns(gen);
+    assert_status(kz__keeping_done(gen, &errand, KZ_OK, late, &err), KZ_STORE);
+    assert_contains(err.message, "went back in time");
+    assert_true(kz__id_ns(gen) - before_ns < 1800000 * KZ__NS_PER_MS);
+    late->generation = scripted->generation + 1;
+    assert_ok(kz__keeping_done(gen, &errand, KZ_OK, late, &err));
+    assert_true(kz__id_ns(gen) - before_ns > 1800000 * KZ__NS_PER_MS);
+    free(late);
+    kz_close(gen);
+}
+
 /* What its parent saw counts for it too: else it would take a lease from a table that forgot who holds it. */
 static void a_child_remembers_the_generation_that_its_parent_saw(void **state)
 {
@@ -1347,6 +1370,54 @@ static void a_child_of_a_generator_over_memory_is_refused(void **state)
     kz_close(gen);
 }
 
+static int64_t in_1970(void *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
+static int64_t since_boot(void *ctx)
+{
+    struct timespec t;
+    (void)ctx;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void no_sleep(void *ctx, int64_t ns)
+{
+    (void)ctx;
+    nap_us(ns / 1000);
+}
+
+/* With leases the time is the source's: a wall clock in 1970 is nobody's business, in a child without a lease either.
+ */
+static void a_child_does_not_look_at_the_wall_clock(void **state)
+{
+    (void)state;
+    static const kz_clock clock = {.wall_ns = in_1970, .boot_ns = since_boot, .sleep_ns = no_sleep};
+    script_reset(60000);
+    kz_options options = brisk(KZ_FALLBACK_FENCED);
+    options.use_clock = &clock;
+    kz_generator *gen = open_with("scripted:", &options);
+    kz_id id;
+    assert_ok(kz_next(gen, &id));
+    scripted->delay_ms = 300;
+    pid_t child = fork();
+    if (!child) {
+        alarm(120);
+        kz_error err;
+        if (kz_mint(gen, &id, 1, 0, &err) != KZ_AGAIN || err.retry_us <= 0)
+            _exit(1);
+        _exit(kz_mint(gen, &id, 1, 60000, &err) == KZ_OK ? 0 : 2);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    scripted->delay_ms = 0;
+    kz_close(gen);
+}
+
 #define PLACE_TEST(name) cmocka_unit_test_setup_teardown(name, make_place, remove_place)
 
 int main(void)
@@ -1354,6 +1425,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_generator_outlives_its_source_on_its_lease_and_then_on_fenced_twins),
         cmocka_unit_test(the_quick_way_outlives_it_too),
+        cmocka_unit_test(a_child_does_not_look_at_the_wall_clock),
         cmocka_unit_test(without_fallback_it_stops_at_the_window_s_end_and_says_why),
         cmocka_unit_test(a_fenced_generator_stops_when_its_twin_has_ended),
         cmocka_unit_test(with_any_fallback_it_goes_on_unfenced_after_the_twin_and_comes_back),
@@ -1384,6 +1456,7 @@ int main(void)
         cmocka_unit_test(a_copy_of_a_generator_is_given_a_lease_of_its_own),
         cmocka_unit_test(a_child_of_a_generator_over_memory_is_refused),
         cmocka_unit_test(a_child_remembers_the_generation_that_its_parent_saw),
+        cmocka_unit_test(an_old_answer_about_the_time_is_not_used),
     };
     void *page = mmap(NULL, sizeof *scripted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || kz_source_register(&scripted_ops, NULL))

@@ -478,6 +478,17 @@ static void the_least_uuid_of_an_instant_is_below_every_node_and_above_what_was_
     kz_error err;
     assert_status(kz_monouuid_min(-1, &least, &err), KZ_INVALID);
     assert_contains(err.message, "-1");
+    assert_status(kz_monouuid_min_of(1, -1, &least, &err), KZ_INVALID);
+    assert_status(kz_monouuid_min_of(KZ_MONOUUID_NODE_MAX + 1, 1, &least, &err), KZ_INVALID);
+    /* Of one node: what that node gives at that nanosecond. */
+    kz_monouuid *of_node;
+    kz_uuid given;
+    const kz_uuid none = {{0}};
+    assert_ok(kz_monouuid_new(&of_node, 4711, &none, &err)); /* all zeros are no last one */
+    assert_ok(kz_monouuid_next_at(of_node, 1234567890123456789, &given));
+    assert_ok(kz_monouuid_min_of(4711, 1234567890123456789, &least, &err));
+    assert_memory_equal(&given, &least, sizeof least);
+    kz_monouuid_free(of_node);
 }
 
 static void any_uuid_reads_in_either_case_and_writes_in_lower_case(void **state)

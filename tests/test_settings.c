@@ -118,11 +118,11 @@ static void nothing_given_gives_the_defaults(void **state)
     assert_null(s.token_file);
     assert_null(s.profile);
     assert_string_equal(s.service, "default");
-    assert_int_equal(s.backward, KZ_BACKWARD_WAIT);
-    assert_int_equal(s.max_backward_ms, 5000);
-    assert_int_equal(s.fallback, KZ_FALLBACK_FENCED);
-    assert_int_equal(s.throughput_min, 256);
-    assert_int_equal(s.throughput_max, 256);
+    assert_int_equal(s.ids.backward, KZ_BACKWARD_WAIT);
+    assert_int_equal(s.ids.max_backward_ms, 5000);
+    assert_int_equal(s.ids.fallback, KZ_FALLBACK_FENCED);
+    assert_int_equal(s.ids.throughput_min_per_ms, 256);
+    assert_int_equal(s.ids.throughput_max_per_ms, 256);
     assert_true(s.create_services);
     assert_int_equal(s.loops, 0);
     assert_int_equal(s.connections_max, 10000);
@@ -148,11 +148,11 @@ static void every_flag_is_read(void **state)
     assert_string_equal(s.ids_from, "env:WORKER_ID?default=0");
     assert_string_equal(s.layout, "snowflake");
     assert_string_equal(s.service, "a");
-    assert_int_equal(s.backward, KZ_BACKWARD_WAIT);
-    assert_int_equal(s.max_backward_ms, 250);
-    assert_int_equal(s.fallback, KZ_FALLBACK_NEVER);
-    assert_int_equal(s.throughput_min, 1);
-    assert_int_equal(s.throughput_max, 4096);
+    assert_int_equal(s.ids.backward, KZ_BACKWARD_WAIT);
+    assert_int_equal(s.ids.max_backward_ms, 250);
+    assert_int_equal(s.ids.fallback, KZ_FALLBACK_NEVER);
+    assert_int_equal(s.ids.throughput_min_per_ms, 1);
+    assert_int_equal(s.ids.throughput_max_per_ms, 4096);
     assert_string_equal(s.token_file, "t");
     assert_string_equal(s.tls_cert, "c");
     assert_string_equal(s.tls_key, "k");
@@ -260,7 +260,7 @@ static void a_wrong_flag_is_a_usage_error_that_names_it(void **state)
     assert_wrong_flag("--backward", "wait:-1",
                       "--backward: \"wait:-1\" is not wait:MS (at most a day) or wait:forever");
     assert_wrong_flag("--throughput", "5:", "--throughput: \"5:\" is not MIN:MAX IDs a millisecond, such as 256:4096");
-    assert_wrong_flag("--throughput", "5:4", "--throughput: \"5:4\" must be at least 1 and not fall");
+    assert_wrong_flag("--throughput", "5:4", "--throughput: \"5:4\": MIN must be at least 1 and at most MAX");
     assert_wrong_flag("--service", "a b",
                       "--service: \"a b\" is not the name of a service: 1 to 63 of a-z A-Z 0-9 . _ -");
     assert_wrong_flag("--layout", "sonyflake", "--layout: layout sonyflake can only be decoded");

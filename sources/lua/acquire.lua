@@ -77,6 +77,7 @@ if count > KZ_GRANT_LEASES_MAX or seq >= s.node + s.seq - (seq > s.seq and part_
 end
 local all = all_aside(s)
 if all then return {'ASIDE', int(all.ends - now), all.why} end
+if s.refused > 0 and now - s.refused < s.lease then seq, count = s.seq, 1 end
 if secrets < count then return {'SECRETS', int(count)} end
 
 local size, half, node_bits = 2 ^ seq, slot_half, s.node + s.seq - seq
@@ -113,10 +114,10 @@ local function find()
   return best, best_twin
 end
 
-local function row(key, lo, expired, secret)
-  write('HSET', key, 'serviceId', NAME, 'secret', secret, 'expired', int(expired), 'holder', holder, 'createdAt',
-        int(now), 'lo', int(lo), 'hi', int(lo + size), 'bitId', int(node_bits), 'bitSeq', int(seq), 'request', request,
-        'asked', int(asked), 'released', '0', 'mine', secret)
+-- A twin has no need of what only its lease is asked for: every byte goes to the disk.
+local function row(key, lo, expired, secret, ...)
+  write('HSET', key, 'secret', secret, 'expired', int(expired), 'createdAt', int(now), 'lo', int(lo), 'hi',
+        int(lo + size), 'bitId', int(node_bits), 'bitSeq', int(seq), 'released', '0', 'mine', secret, ...)
 end
 
 local function grant(lo, twin, secret)
@@ -128,7 +129,7 @@ local function grant(lo, twin, secret)
   if other and other >= half then write('RENAME', key, key .. ':twin') end
   take(lo, lo + size)
   taken[id] = true
-  row(key, lo, expired, secret)
+  row(key, lo, expired, secret, 'serviceId', NAME, 'holder', holder, 'request', request, 'asked', int(asked))
   write('ZADD', LEASES, int(expired), member_of(lo, lo + size, id))
   write('ZADD', NODES, int(id), int(id))
   if twin then
@@ -157,6 +158,7 @@ while true do
   -- What was swept is kept, with its time, and the sweep goes on while it finds something.
   write_free()
   write_foreign()
+  if swept < KZ__SWEEP_ROWS then write('HSET', KEYS[1], 'refused', int(now)) end
   if #writes > 0 then write('HSET', STORE, 'high', int(now)) end
   commit()
   gone, extra, taken, dropped, passed, foreign = {}, {}, {}, {}, {}, {}

@@ -15,7 +15,10 @@ local function candidates(s, node)
   for seq = 0, slot_bits - 1 do
     local lo = node * 2 ^ seq
     if lo >= half then break end
-    consider(twin_key(node + 2 ^ (slot_bits - seq - 1), lo + half), TWINS, lo + half, seq)
+    local number = node + 2 ^ (slot_bits - seq - 1)
+    if redis.call('ZSCORE', TWINS, member_of(lo + half, lo + half + 2 ^ seq, number)) then
+      consider(twin_key(number, lo + half), TWINS, lo + half, seq)
+    end
   end
   return rows
 end

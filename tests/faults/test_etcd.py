@@ -301,6 +301,16 @@ class Users(Table):
         self.members[0].kill()
         self.refused(self.url, "onnect")
 
+    def test_a_copy_in_another_cluster_grants_nothing_that_it_may_have_forgotten(self):
+        for _ in range(2):
+            self.assertEqual(self.start(self.url, "-n", "1").wait(), 0)
+        head, _, place = self.keys()["h"].partition("\n")
+        # As if these keys had been written by another cluster.
+        place = " ".join([*place.split(" ")[:-2], "1", "2"])
+        key, value = (base64.b64encode(word.encode()).decode() for word in ("kazahana/h", f"{head}\n{place}"))
+        self.members[0].ask("kv/put", key=key, value=value)
+        self.refused(self.url, "set aside")
+
     def test_doctor_and_health(self):
         self.assertEqual(self.start(self.url, "-n", "1").wait(), 0)
         doctor = subprocess.run([PROGRAM, "doctor", "--from", self.url], capture_output=True, text=True)

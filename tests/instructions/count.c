@@ -1,6 +1,6 @@
 /* Does each call a few and a few more times under callgrind, which writes down how many instructions that took. The
  * difference is that of the calls alone: what happens once cancels out. tests/instructions/check does the sums. */
-#include "cli/idlines.h"
+#include "cli/next/idlines.h"
 #include "lib/generator.h"
 
 #include <kazahana.h>

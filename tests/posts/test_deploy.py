@@ -274,5 +274,61 @@ class Kubernetes(unittest.TestCase):
         self.assertEqual(len(list(yaml.safe_load_all(whole))), len(self.objects))
 
 
+@unittest.skipUnless(yaml, "python3-yaml is not installed")
+class Servers(unittest.TestCase):
+    """deploy/serve: lease servers over one PostgreSQL."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = os.path.join(ROOT, "deploy", "serve")
+        cls.compose = yaml.safe_load(read(os.path.join(cls.folder, "compose.yaml")))
+        things = list(yaml.safe_load_all(read(os.path.join(cls.folder, "kubernetes.yaml"))))
+        cls.objects = {thing["kind"]: thing for thing in things}
+        cls.pod = cls.objects["Deployment"]["spec"]["template"]["spec"]
+
+    def test_all_servers_have_one_store_and_postgres_forgets_nothing(self):
+        services = self.compose["services"]
+        stores = {services[name]["environment"]["KAZAHANA_STORE"] for name in ("first", "second")}
+        self.assertEqual(len(stores), 1)
+        self.assertRegex(stores.pop(), r"^postgresql://.*@postgres/")
+        for setting in ("fsync=on", "full_page_writes=on", "synchronous_commit=on"):
+            self.assertIn(setting, services["postgres"]["command"])
+        self.assertEqual(services["postgres"]["networks"], ["back"])
+        self.assertTrue(self.compose["networks"]["back"]["internal"])
+
+    def test_nobody_is_given_a_number(self):
+        for name in ("compose.yaml", "kubernetes.yaml", "Dockerfile"):
+            self.assertIsNone(BY_HAND.search(read(os.path.join(self.folder, name))), name)
+
+    def test_what_a_pod_uses_exists(self):
+        secret = self.objects["Secret"]["stringData"]
+        container = self.pod["containers"][0]
+        self.assertIn(container["env"][0]["valueFrom"]["secretKeyRef"]["key"], secret)
+        self.assertIn(self.pod["volumes"][0]["secret"]["items"][0]["key"], secret)
+        self.assertEqual(self.objects["Service"]["spec"]["selector"], {"app": "kazahana"})
+        self.assertTrue(container["securityContext"]["readOnlyRootFilesystem"])
+        self.assertFalse(self.pod["enableServiceLinks"])
+
+    def test_the_program_takes_these_settings(self):
+        program = os.path.join(os.path.dirname(Posts.program), "..", "..", "kazahana")
+        if not os.access(program, os.X_OK):
+            self.skipTest(f"{program} is not built")
+        with tempfile.TemporaryDirectory(prefix="kz-serve-") as folder:
+            tokens = os.path.join(folder, "tokens")
+            with open(tokens, "w", encoding="ascii") as file:
+                file.write(self.objects["Secret"]["stringData"]["tokens"] + "\n")
+            os.chmod(tokens, 0o600)
+            words = [tokens if word.startswith("/etc/") else word for word in self.pod["containers"][0]["args"]]
+            result = subprocess.run([program, *words, "--check-config"], capture_output=True, text=True, check=False,
+                                    timeout=TIMEOUT_S, env=dict(os.environ, KAZAHANA_STORE=self.objects["Secret"][
+                                        "stringData"]["store"].replace("@postgres", "@127.0.0.1:1")))
+            self.assertEqual(result.returncode, 0, result.stderr)
+
+    @unittest.skipUnless(has("docker-compose", "version"), "docker-compose is not installed")
+    def test_compose_itself_reads_it(self):
+        subprocess.run(["docker-compose", "-f", os.path.join(self.folder, "compose.yaml"), "config", "-q"], check=True,
+                       timeout=TIMEOUT_S)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

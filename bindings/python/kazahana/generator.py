@@ -5,7 +5,11 @@ from __future__ import annotations
 import atexit
 import json
 import logging
+import multiprocessing.util
+import os
 import re
+import sys
+import warnings
 import weakref
 from types import TracebackType
 from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Optional, TypeVar, Union
@@ -59,6 +63,10 @@ class Stats(NamedTuple):
     """The last ID that may have been given; 0 before the first."""
     window_end_unix_ms: Optional[int]
     """Until when IDs can be minted from what is held; None: without end."""
+    unfenced: bool = False
+    """IDs minted now promise nothing."""
+    contended: bool = False
+    """Another process on this host had the same `static:` or `env:` node when this one was opened."""
 
 
 def _choice(name: str, value: str, choices: tuple[str, ...]) -> int:
@@ -139,6 +147,14 @@ class Generator(_core.Generator):
             retry_max_ms,
         )
         _open_generators.add(self)
+        _close_at_the_end_of_workers()
+        if self.stats().contended:
+            warnings.warn(
+                f"another process on this host has the node of {self._url} too: both mint the same IDs. Give each a "
+                "number of its own, or use a lease table (?lock=no silences this)",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     @property
     def layout(self) -> Layout:
@@ -183,3 +199,20 @@ def _close_all() -> None:
 
 
 atexit.register(_close_all)
+
+
+# Workers of multiprocessing, of process pools and of Celery (billiard) end without atexit; what they run at their end is
+# a list of their own, which begins anew in each of them.
+_arranged_in = 0
+
+
+def _close_at_the_end_of_workers(_: object = None) -> None:
+    global _arranged_in
+    if _arranged_in == os.getpid():
+        return
+    _arranged_in = os.getpid()
+    for name in ("multiprocessing.util", "billiard.util"):
+        util = sys.modules.get(name)
+        if util is not None:
+            util.Finalize(None, _close_all, exitpriority=-100)
+            util.register_after_fork(_close_all, _close_at_the_end_of_workers)

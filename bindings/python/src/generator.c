@@ -323,10 +323,11 @@ static PyObject *stats(PyObject *op, PyObject *unused)
     kz_status status = kz_stats_get(self->gen, &s);
     if (status)
         return kzpy_fail(status, "%s", kz_status_text(status));
-    return Py_BuildValue("KKKKKLLKKKKKKKLKL", s.ids_leased, s.ids_fenced, s.ids_unfenced, s.sequence_exhausted,
+    return Py_BuildValue("KKKKKLLKKKKKKKLKLNN", s.ids_leased, s.ids_fenced, s.ids_unfenced, s.sequence_exhausted,
                          s.clock_backward, s.clock_backward_max_ms, s.ahead_ms, s.sleeps, s.leases, s.throughput_per_ms,
                          s.leases_acquired, s.leases_released, s.acquire_failures, s.acquire_failures_now,
-                         s.lease_age_ms, s.last, s.window_end_unix_ms);
+                         s.lease_age_ms, s.last, s.window_end_unix_ms, PyBool_FromLong(s.unfenced),
+                         PyBool_FromLong(s.contended));
 }
 
 static PyObject *layout_as(PyObject *op, PyObject *type)

@@ -10,6 +10,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -53,6 +54,77 @@ def patient(url):
 def mint(url, count):
     with patient(url) as generator:
         return generator.next_ids(count)
+
+
+INHERITED = None
+
+
+def mint_inherited(_):
+    return INHERITED.next_id()
+
+
+class Workers(InFolder):
+    """What worker processes leave behind: they end without running what atexit has."""
+
+    def leases(self, path):
+        lines = subprocess.run([os.environ["KZ_BUILD"] + "/kazahana", "leases", "--json", "--from", f"sqlite:{path}"],
+                               stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        return len(lines)
+
+    def check_workers(self, context):
+        global INHERITED
+        path = self.path("workers.db")
+        with patient(f"sqlite:{path}") as INHERITED:
+            INHERITED.next_id()
+            before = self.leases(path)
+            with context.Pool(3, maxtasksperchild=2) as pool:
+                ids = pool.map(mint_inherited, range(24), chunksize=1)
+                pool.close()
+                pool.join()
+            self.assertEqual(len(set(ids)), 24)
+            process = context.Process(target=mint_inherited, args=(0,))
+            process.start()
+            process.join()
+            self.assertEqual(process.exitcode, 0)
+            self.assertEqual(self.leases(path), before)
+
+    @unittest.skipUnless("KZ_BUILD" in os.environ, "KZ_BUILD does not name Meson's build directory")
+    def test_workers_of_a_pool_give_back_what_they_took(self):
+        self.check_workers(multiprocessing.get_context("fork"))
+
+    @unittest.skipUnless("KZ_BUILD" in os.environ, "KZ_BUILD does not name Meson's build directory")
+    def test_workers_of_an_executor_do_too(self):
+        global INHERITED
+        path = self.path("executor.db")
+        with patient(f"sqlite:{path}") as INHERITED:
+            INHERITED.next_id()
+            context = multiprocessing.get_context("fork")
+            with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as executor:
+                ids = list(executor.map(mint_inherited, range(12)))
+            self.assertEqual(len(set(ids)), 12)
+            self.assertEqual(self.leases(path), 1)
+
+
+class SameNumber(unittest.TestCase):
+    def test_two_processes_with_one_number_are_warned(self):
+        script = "import kazahana, sys, warnings; warnings.simplefilter('error'); " \
+            "ids = kazahana.Generator(sys.argv[1], layout=sys.argv[2])"
+        environment = {key: value for key, value in os.environ.items() if key != "KAZAHANA_LOCK"}
+        number = os.getpid() % 1024
+        layout = f"41-10-12@{1_500_000_000_000 + os.getpid()}"
+        holder = subprocess.Popen(
+            [sys.executable, "-c", script + "; print('open', flush=True); sys.stdin.read()", f"static:{number}", layout],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        with holder:
+            self.assertEqual(holder.stdout.readline(), "open\n")
+
+            def second(url):
+                return subprocess.run([sys.executable, "-c", script, url, layout], stderr=subprocess.PIPE, text=True,
+                                      env=environment, check=False).stderr
+            self.assertIn("RuntimeWarning: another process on this host", second(f"static:{number}"))
+            self.assertEqual(second(f"static:{number}?lock=no"), "")
+            self.assertIn("InUseError", second(f"static:{number}?lock=refuse"))
+            holder.stdin.close()
 
 
 class Fork(InFolder):

@@ -1,7 +1,7 @@
 /* A lease table as bars over time: from one lease before now to four after, as far as twins reach. */
-#include "cli/lease_bars.h"
+#include "cli/leases/lease_bars.h"
 
-#include "cli/holder.h"
+#include "cli/leases/holder.h"
 #include "cli/times.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef CLI_DOCTOR_TABLE_H
 #define CLI_DOCTOR_TABLE_H
 
-#include "cli/finding.h"
+#include "cli/doctor/finding.h"
 #include "kazahana.h"
 
 enum doctor_table { TABLE_NONE, TABLE_ANSWERS, TABLE_SILENT };

@@ -1,13 +1,12 @@
 /* kazahana next: mints IDs and prints them. */
 #include "cli/args.h"
-#include "cli/idlines.h"
+#include "cli/next/idlines.h"
+#include "cli/next/pace.h"
+#include "cli/next/progress.h"
 #include "cli/output.h"
-#include "cli/pace.h"
-#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/stop.h"
 #include "cli/times.h"
-#include "cli/units.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,121 +30,47 @@ struct job {
     kz_generator *gen;
 };
 
-/* `fail`, `logical`, `wait`, `wait:MS` */
-static void read_backward(const struct args *args, kz_options *options)
-{
-    const char *value = args->value;
-    if (strcmp(value, "fail") == 0) {
-        options->backward = KZ_BACKWARD_FAIL;
-    } else if (strcmp(value, "logical") == 0) {
-        options->backward = KZ_BACKWARD_LOGICAL;
-    } else if (strncmp(value, "wait", 4) == 0 && (value[4] == ':' || !value[4])) {
-        options->backward = KZ_BACKWARD_WAIT;
-        if (value[4])
-            options->max_backward_ms = args_duration_ms(args, value + 5);
-    } else {
-        report_usage(args->command, "--backward %s: not one of fail, wait:MS, logical", value);
-    }
-}
-
-/* `MIN:MAX` IDs a millisecond, or one number for both. */
-static void read_throughput(const struct args *args, kz_options *options)
-{
-    char min_text[24];
-    const char *colon = strchr(args->value, ':'), *max_text = colon ? colon + 1 : args->value;
-    size_t length = colon ? (size_t)(colon - args->value) : strlen(args->value);
-    uint64_t min, max;
-    snprintf(min_text, sizeof min_text, "%.*s", length < sizeof min_text ? (int)length : 0, args->value);
-    if (!units_number(min_text, &min) || !units_number(max_text, &max))
-        report_usage(args->command, "--throughput %s: not MIN:MAX IDs a millisecond, such as 256:4096", args->value);
-    if (!min || min > max || max > UINT32_MAX)
-        report_usage(args->command, "--throughput %s: must be at least 1 and not fall", args->value);
-    options->throughput_min_per_ms = (uint32_t)min;
-    options->throughput_max_per_ms = (uint32_t)max;
-}
-
 static void read_args(const struct command *command, int argc, char **argv, struct job *job)
 {
-    enum {
-        COUNT,
-        FROM,
-        SERVICE,
-        LAYOUT,
-        FORMAT,
-        KEY_FILE,
-        BACKWARD,
-        FALLBACK,
-        THROUGHPUT,
-        TIMEOUT,
-        RATE,
-        SEQ_START,
-        CLOCK
-    };
+    enum { COUNT, FROM, FORMAT, KEY_FILE, RATE, SERVICE, LAYOUT, TIMEOUT };
+    /* From TIMEOUT on they are the library's, and set by their names. */
     static const struct arg_option options[] = {
         [COUNT] = {"count", 'n', true},
         [FROM] = {"from", 0, true},
-        [SERVICE] = {"service", 0, true},
-        [LAYOUT] = {"layout", 0, true},
         [FORMAT] = {"format", 0, true},
         [KEY_FILE] = {"key-file", 0, true},
-        [BACKWARD] = {"backward", 0, true},
-        [FALLBACK] = {"fallback", 0, true},
-        [THROUGHPUT] = {"throughput", 0, true},
-        [TIMEOUT] = {"timeout", 0, true},
         [RATE] = {"rate", 0, true},
-        [SEQ_START] = {"seq-start", 0, true},
-        [CLOCK] = {"clock", 0, true},
+        [SERVICE] = {"service", 0, true},
+        [LAYOUT] = {"layout", 0, true},
+        [TIMEOUT] = {"timeout", 0, true},
+        {"backward", 0, true},
+        {"fallback", 0, true},
+        {"throughput", 0, true},
+        {"seq-start", 0, true},
+        {"clock", 0, true},
         {0},
     };
     static const char *const formats[] = {"dec", "hex", "base32", "base62", "base64url", "external", "json", NULL};
-    static const char *const fallbacks[] = {"never", "fenced", "any", NULL};
-    static const char *const seq_starts[] = {"zero", "random", NULL};
-    static const char *const clocks[] = {"precise", "coarse", NULL};
     struct args args;
     args_begin(&args, command, options, argc, argv);
     for (int option; (option = args_next(&args)) >= 0;) {
-        switch (option) {
-        case COUNT:
+        if (option == COUNT)
             job->count = args_number(&args, 0, UINT64_C(1) << 63);
-            break;
-        case FROM:
+        else if (option == FROM)
             job->url = args.value;
-            break;
-        case SERVICE:
-            job->options.service = args.value;
-            break;
-        case LAYOUT:
-            job->options.layout = args.value;
-            break;
-        case FORMAT:
+        else if (option == FORMAT)
             job->format = (enum id_format)args_choice(&args, formats);
-            break;
-        case KEY_FILE:
+        else if (option == KEY_FILE)
             job->key_file = args.value;
-            break;
-        case BACKWARD:
-            read_backward(&args, &job->options);
-            break;
-        case FALLBACK:
-            job->options.fallback = (kz_fallback)args_choice(&args, fallbacks);
-            break;
-        case THROUGHPUT:
-            read_throughput(&args, &job->options);
-            break;
-        case TIMEOUT:
-            job->options.timeout_ms = args_duration_ms(&args, args.value);
-            job->timeout_given = true;
-            break;
-        case RATE:
+        else if (option == RATE)
             job->rate = args_rate(&args);
-            break;
-        case SEQ_START:
-            job->options.seq_start = (kz_seq_start)args_choice(&args, seq_starts);
-            break;
-        case CLOCK:
-            job->options.clock = (kz_clock_kind)args_choice(&args, clocks);
-            break;
-        }
+        else if (option == SERVICE)
+            job->options.service = args.value;
+        else if (option == LAYOUT)
+            job->options.layout = args.value;
+        else
+            args_set(&args, &job->options);
+        job->timeout_given |= option == TIMEOUT;
     }
     args_no_operands(&args);
     if (job->key_file && job->format != FORMAT_EXTERNAL)
@@ -272,7 +197,7 @@ static int mint_all(const struct job *job)
 }
 
 /* Opens the source. While it does not answer nothing is held, and a signal may end the program. */
-static int open_generator(struct job *job)
+static int open_generator(const struct command *command, struct job *job)
 {
     kz_error err;
     stop_watch();
@@ -281,7 +206,7 @@ static int open_generator(struct job *job)
     stop_leave_when_overdue(false);
     if (status == KZ_OK)
         return EXIT_DONE;
-    return stop_signal() ? 128 + stop_signal() : report_failure("%s", err.message);
+    return stop_signal() ? 128 + stop_signal() : report_unopened(command, job->url, &err);
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -293,7 +218,7 @@ static int run(const struct command *command, int argc, char **argv)
     read_args(command, argc, argv, &job);
     if (job.key_file && kz_external_keys_load(&job.keys, job.key_file, &err) != KZ_OK)
         return report_failure("%s", err.message);
-    int result = open_generator(&job);
+    int result = open_generator(command, &job);
     if (result == EXIT_DONE)
         result = mint_all(&job);
     kz_close(job.gen);
@@ -310,9 +235,14 @@ static const char help[] =
     "      --from URL        the source of the node number; unless given, sqlite: in $XDG_STATE_HOME/kazahana:\n"
     "                          sqlite:/path/leases.db      leases from a file, for all processes of this machine\n"
     "                          redis://[:pass@]host/db     leases from Redis, for many machines; rediss:// with TLS\n"
-    "                          postgres://user@host/db     leases from PostgreSQL, for many machines\n"
+    "                          redis+sentinel://h1,h2/name/db   the same, from the master that sentinels name;\n"
+    "                                                      rediss+sentinel:// with TLS\n"
+    "                          postgres://user@host/db     leases from PostgreSQL, for many machines; postgresql://\n"
     "                          etcd://a:2379,b:2379        leases from etcd, for many machines; etcds:// with TLS\n"
-    "                          tsid+redis://host/db        a TSID slot in Redis, sys:tsid:node:0 .. 1023\n"
+    "                          http://host:7070            leases from kazahana serve; https:// with TLS\n"
+    "                          http+unix:///run/kazahana/kazahana.sock   the same, by a Unix socket of this machine\n"
+    "                          tsid+redis://host/db        a TSID slot in Redis, sys:tsid:node:0 .. 1023; "
+    "tsid+rediss://\n"
     "                          memory:                     leases inside this process alone\n"
     "                          static:7                    node 7; nobody else may use it\n"
     "                          static:7?state=/path/file   the same, safe across restarts with a wrong clock\n"

@@ -1,5 +1,5 @@
 /* Who holds a lease: a JSON object of texts, written by whoever took it, so nothing about it is taken on trust. */
-#include "cli/holder.h"
+#include "cli/leases/holder.h"
 
 #include <jansson.h>
 #include <stdio.h>

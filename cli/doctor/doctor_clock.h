@@ -2,7 +2,7 @@
 #ifndef CLI_DOCTOR_CLOCK_H
 #define CLI_DOCTOR_CLOCK_H
 
-#include "cli/finding.h"
+#include "cli/doctor/finding.h"
 
 void doctor_check_clock(struct findings *findings);
 

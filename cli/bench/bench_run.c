@@ -1,5 +1,5 @@
 /* The measurements of kazahana bench: each runs a number of times between readings of the clock. */
-#include "cli/bench_run.h"
+#include "cli/bench/bench_run.h"
 
 #include "cli/times.h"
 

@@ -1,5 +1,5 @@
 /* One result of kazahana doctor: what was found and what to do about it. */
-#include "cli/finding.h"
+#include "cli/doctor/finding.h"
 
 #include <stdarg.h>
 #include <stdio.h>

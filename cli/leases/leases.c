@@ -1,8 +1,8 @@
 /* kazahana leases: who holds what, until when. */
 #include "cli/args.h"
-#include "cli/holder.h"
-#include "cli/lease_bars.h"
-#include "cli/lease_rows.h"
+#include "cli/leases/holder.h"
+#include "cli/leases/lease_bars.h"
+#include "cli/leases/lease_rows.h"
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/source_url.h"
@@ -257,8 +257,10 @@ static int run(const struct command *command, int argc, char **argv)
     source_options.log = report_log;
     if (view.service)
         source_options.service = view.service;
-    if (kz_source_open(&source, view.url, &source_options, &err) != KZ_OK)
+    if (source_file_is_missing(view.url, &err))
         return report_failure("%s", err.message);
+    if (kz_source_open(&source, view.url, &source_options, &err) != KZ_OK)
+        return report_unopened(command, view.url, &err);
     int result = show(&view, source);
     lease_rows_free(&view.leases);
     kz_source_close(source);

@@ -1,5 +1,5 @@
 /* A steady rate: how many are due by now. */
-#include "cli/pace.h"
+#include "cli/next/pace.h"
 
 #include "cli/stop.h"
 #include "cli/times.h"

@@ -1,5 +1,5 @@
 /* What kazahana doctor finds out about the machine's clock. */
-#include "cli/doctor_clock.h"
+#include "cli/doctor/doctor_clock.h"
 
 #include "cli/times.h"
 

@@ -1,5 +1,5 @@
 /* What kazahana doctor finds out about a lease table. */
-#include "cli/doctor_table.h"
+#include "cli/doctor/doctor_table.h"
 
 #include "cli/times.h"
 

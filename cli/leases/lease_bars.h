@@ -2,7 +2,7 @@
 #ifndef CLI_LEASE_BARS_H
 #define CLI_LEASE_BARS_H
 
-#include "cli/lease_rows.h"
+#include "cli/leases/lease_rows.h"
 #include "cli/output.h"
 
 /* What fits: no line is longer than `columns`, and there are no more than `lines`. Each ends in `end`. */

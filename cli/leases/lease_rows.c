@@ -1,5 +1,5 @@
 /* The lines of a lease table, in order. */
-#include "cli/lease_rows.h"
+#include "cli/leases/lease_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

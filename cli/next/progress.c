@@ -1,5 +1,5 @@
 /* A line on the terminal that says how far a long run is. */
-#include "cli/progress.h"
+#include "cli/next/progress.h"
 
 #include "cli/times.h"
 

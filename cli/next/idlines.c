@@ -1,5 +1,5 @@
 /* IDs as lines. */
-#include "cli/idlines.h"
+#include "cli/next/idlines.h"
 
 #include <string.h>
 
