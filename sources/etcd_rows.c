@@ -146,7 +146,7 @@ static kz_status read_place(const json_t *kv, const json_t *header, const char *
     snprintf(begun, sizeof begun, "%.40s 0", cluster ? cluster : "0");
     snprintf(t->place_name, sizeof t->place_name, "%.40s %" PRId64, cluster ? cluster : "0",
              kz__etcd_number(kv, "create_revision"));
-    if (strcmp(t->place.name, begun) == 0)
+    if (!kv || strcmp(t->place.name, begun) == 0)
         strcpy(t->place.name, t->place_name);
     return status;
 }

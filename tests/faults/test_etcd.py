@@ -309,7 +309,11 @@ class Users(Table):
         place = " ".join([*place.split(" ")[:-2], "1", "2"])
         key, value = (base64.b64encode(word.encode()).decode() for word in ("kazahana/h", f"{head}\n{place}"))
         self.members[0].ask("kv/put", key=key, value=value)
-        self.refused(self.url, "set aside")
+        process = self.start(self.url, "-n", "1")
+        self.assertEqual(process.wait(), 0, process.err())
+        self.assertIn("set aside", process.err())
+        # Nodes 0 and 1 were granted, and a quarter of the 32 behind them may have been.
+        self.assertEqual(process.ids()[0] >> 8 & 63, 10)
 
     def test_doctor_and_health(self):
         self.assertEqual(self.start(self.url, "-n", "1").wait(), 0)
