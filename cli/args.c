@@ -129,6 +129,13 @@ uint64_t args_number(const struct args *args, uint64_t min, uint64_t max)
     return number;
 }
 
+void args_layout(const struct args *args, const char *text, kz_layout *layout)
+{
+    kz_error err;
+    if (kz_layout_parse(text, layout, &err) != KZ_OK)
+        report_usage(args->command, "%s", err.message);
+}
+
 int args_choice(const struct args *args, const char *const *names)
 {
     char all[256] = "";

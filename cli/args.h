@@ -3,6 +3,7 @@
 #define CLI_ARGS_H
 
 #include "cli/command.h"
+#include "kazahana.h"
 
 #include "kazahana.h"
 
@@ -43,6 +44,9 @@ void args_no_operands(const struct args *args);
 
 /* The value of the option read last. Each ends the program if the value is not what it should be. */
 uint64_t args_number(const struct args *args, uint64_t min, uint64_t max);
+/* A preset or TIME-NODE-SEQ@EPOCH. */
+void args_layout(const struct args *args, const char *text, kz_layout *layout);
+
 int args_choice(const struct args *args, const char *const *names);
 double args_rate(const struct args *args);
 

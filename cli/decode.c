@@ -134,7 +134,7 @@ static void print_block(const struct job *job, struct output *out, const struct 
                   parts->unix_ms > job->wall_ms ? ", in the future" : "");
     output_format(out, "  node       %" PRIu32 "\n  sequence   %" PRIu32 "\n", parts->node, parts->seq);
     if (layout->flags & KZ_LAYOUT_FALLBACK)
-        output_format(out, "  fallback   %s\n", parts->fallback ? "yes: minted without a lease" : "no");
+        output_format(out, "  fallback   %s\n", parts->fallback ? "yes: from the upper half of the nodes" : "no");
 }
 
 static void print_table(const struct job *job, struct output *out, kz_id id)
@@ -245,8 +245,8 @@ static int run(const struct command *command, int argc, char **argv)
     bool from_stdin = args.operand_count == 0 || (args.operand_count == 1 && strcmp(args.operands[0], "-") == 0);
     if (args.operand_count == 0 && isatty(STDIN_FILENO))
         report_usage(command, "no ID given");
-    if (layout_text && kz_layout_parse(layout_text, &layout, &err) != KZ_OK)
-        return report_failure("%s", err.message);
+    if (layout_text)
+        args_layout(&args, layout_text, &layout);
     if (key_file && kz_external_keys_load(&job.keys, key_file, &err) != KZ_OK)
         return report_failure("%s", err.message);
     job.layout = layout_text ? &layout : NULL;

@@ -40,8 +40,8 @@ static kz_status refuse(kz_error *err, const char *text)
 {
     err->status = KZ_INVALID;
     snprintf(err->message, sizeof err->message,
-             "\"%.64s\" is not a decimal, 0x, base32 or UUID text; if it is base62, base64url or another form, say "
-             "which with --format",
+             "\"%.64s\" is not a decimal, 0x, base32 or UUID text; kazahana decode --format F reads base62, base64url "
+             "and other forms",
              text);
     return KZ_INVALID;
 }

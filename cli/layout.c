@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { JAVASCRIPT_BITS = 53, NOTES_MAX = 6, NOTE_SIZE = 200 };
+enum { JAVASCRIPT_BITS = 53, NOTES_MAX = 7, NOTE_SIZE = 200, DAY_MS = 86400000 };
 
 struct notes {
     int count;
@@ -19,9 +19,49 @@ static int total_bits(const kz_layout *layout)
     return layout->time_bits + layout->node_bits + layout->seq_bits;
 }
 
-/* What somebody should know before choosing it. */
-static void collect_notes(const kz_layout *layout, const kz_layout_facts *facts, int64_t wall_ms, struct notes *notes)
+/* What a layout is examined for. */
+struct question {
+    int64_t wall_ms;
+    bool has_above;
+    kz_id above; /* the largest ID that there is already */
+};
+
+/* Do its IDs sort above one that exists? If not, an epoch with which they do, at the beginning of a day. */
+static void add_above(const kz_layout *layout, const struct question *question, struct notes *notes)
 {
+    char *note = notes->texts[notes->count++];
+    char text[KZ_LAYOUT_TEXT_SIZE], at[24];
+    kz_text(question->above, KZ_DECIMAL, at);
+    kz_id first;
+    if (kz_min_id(layout, question->wall_ms, &first, NULL) == KZ_OK && first > question->above) {
+        snprintf(note, NOTE_SIZE, "ok: IDs made from now on sort after %s", at);
+        return;
+    }
+    int low_bits = layout->node_bits + layout->seq_bits;
+    uint64_t steps = low_bits < 64 ? (question->above >> low_bits) + 1 : 1;
+    kz_layout earlier = *layout;
+    earlier.name[0] = '\0';
+    bool fits = steps <= (uint64_t)question->wall_ms / layout->unit_ms;
+    if (fits) {
+        earlier.epoch_ms = question->wall_ms - (int64_t)(steps * layout->unit_ms);
+        earlier.epoch_ms -= earlier.epoch_ms % DAY_MS;
+        fits = kz_min_id(&earlier, question->wall_ms, &first, NULL) == KZ_OK && first > question->above;
+    }
+    kz_layout_text(&earlier, text);
+    if (fits)
+        snprintf(note, NOTE_SIZE, "warning: IDs made now are not above %s: take an earlier epoch, such as %s", at,
+                 text);
+    else
+        snprintf(note, NOTE_SIZE,
+                 "warning: IDs made now are not above %s, with no epoch since 1970: take more node or sequence bits",
+                 at);
+}
+
+/* What somebody should know before choosing it. */
+static void collect_notes(const kz_layout *layout, const kz_layout_facts *facts, const struct question *question,
+                          struct notes *notes)
+{
+    int64_t wall_ms = question->wall_ms;
     char day[TIMES_TEXT_SIZE];
     notes->count = 0;
     if (facts->last_unix_ms < wall_ms) {
@@ -43,9 +83,11 @@ static void collect_notes(const kz_layout *layout, const kz_layout_facts *facts,
     if (total_bits(layout) > JAVASCRIPT_BITS)
         snprintf(notes->texts[notes->count++], NOTE_SIZE,
                  "note: over 53 bits: hand its IDs to JavaScript as strings, as numbers they lose digits");
+    if (question->has_above)
+        add_above(layout, question, notes);
 }
 
-static void print_block(struct output *out, const kz_layout *layout, int64_t wall_ms)
+static void print_block(struct output *out, const kz_layout *layout, const struct question *question)
 {
     kz_layout_facts facts;
     struct notes notes;
@@ -57,7 +99,7 @@ static void print_block(struct output *out, const kz_layout *layout, int64_t wal
     kz_time_text(facts.first_unix_ms, first);
     kz_time_text(facts.last_unix_ms, last);
     times_day_text(facts.last_unix_ms, day);
-    times_age(facts.last_unix_ms, wall_ms, age);
+    times_age(facts.last_unix_ms, question->wall_ms, age);
     output_style(out, STYLE_BOLD);
     output_format(out, "%s%s%s", layout->name, layout->name[0] ? "  " : "", text);
     output_style(out, STYLE_PLAIN);
@@ -78,12 +120,12 @@ static void print_block(struct output *out, const kz_layout *layout, int64_t wal
     output_format(out, "  nodes      %s, of which %s leasable nodes", number_grouped(facts.nodes, one),
                   number_grouped(facts.leasable_nodes, two));
     output_text(out, facts.leasable_nodes ? " (the upper half is for fallback)\n" : "\n");
-    collect_notes(layout, &facts, wall_ms, &notes);
+    collect_notes(layout, &facts, question, &notes);
     for (int i = 0; i < notes.count; i++)
         output_format(out, "  %s\n", notes.texts[i]);
 }
 
-static void print_json(struct output *out, const kz_layout *layout, int64_t wall_ms)
+static void print_json(struct output *out, const kz_layout *layout, const struct question *question)
 {
     kz_layout_facts facts;
     struct notes notes;
@@ -110,7 +152,7 @@ static void print_json(struct output *out, const kz_layout *layout, int64_t wall
         output_format(out, ",\"negative_from\":\"%s\"", negative);
     }
     output_format(out, ",\"decode_only\":%s,\"notes\":[", layout->flags & KZ_LAYOUT_DECODE_ONLY ? "true" : "false");
-    collect_notes(layout, &facts, wall_ms, &notes);
+    collect_notes(layout, &facts, question, &notes);
     for (int i = 0; i < notes.count; i++) {
         output_text(out, i ? "," : "");
         output_json(out, notes.texts[i]);
@@ -143,36 +185,45 @@ static void print_presets(struct output *out, int64_t wall_ms)
 
 static int run(const struct command *command, int argc, char **argv)
 {
-    static const struct arg_option options[] = {{"json", 0, false}, {0}};
+    enum { ABOVE, JSON };
+    static const struct arg_option options[] = {[ABOVE] = {"above", 0, true}, [JSON] = {"json", 0, false}, {0}};
+    struct question question = {.wall_ms = times_wall_ms()};
+    kz_layout layout;
+    kz_error err;
     bool json = false;
     struct args args;
     args_begin(&args, command, options, argc, argv);
-    while (args_next(&args) >= 0)
-        json = true;
+    for (int option; (option = args_next(&args)) >= 0;) {
+        if (option == JSON)
+            json = true;
+        else if (kz_text_parse(args.value, KZ_DECIMAL, &question.above, &err) == KZ_OK)
+            question.has_above = true;
+        else
+            report_usage(command, "--above %s: %s", args.value, err.message);
+    }
     if (args.operand_count > 1)
         report_usage(command, "unexpected argument %s", args.operands[1]);
+    if (question.has_above && !args.operand_count)
+        report_usage(command, "--above is for one layout: name it, such as kazahana");
+    if (args.operand_count)
+        args_layout(&args, args.operands[0], &layout);
 
-    kz_layout layout;
-    kz_error err;
-    if (args.operand_count && kz_layout_parse(args.operands[0], &layout, &err) != KZ_OK)
-        return report_failure("%s", err.message);
     struct output out;
-    int64_t wall_ms = times_wall_ms();
     output_begin(&out);
     if (args.operand_count && json)
-        print_json(&out, &layout, wall_ms);
+        print_json(&out, &layout, &question);
     else if (args.operand_count)
-        print_block(&out, &layout, wall_ms);
+        print_block(&out, &layout, &question);
     else if (!json)
-        print_presets(&out, wall_ms);
+        print_presets(&out, question.wall_ms);
     else
         for (size_t i = 0; kz_layout_preset(i); i++)
-            print_json(&out, kz_layout_preset(i), wall_ms);
+            print_json(&out, kz_layout_preset(i), &question);
     return output_end(&out);
 }
 
 static const char help[] =
-    "Usage: kazahana layout [L] [--json]\n"
+    "Usage: kazahana layout [L] [--above ID] [--json]\n"
     "\n"
     "Says what a layout can hold, how long it lasts and what to beware of. Without L, a table of the presets.\n"
     "\n"
@@ -180,11 +231,14 @@ static const char help[] =
     "sequence,\n"
     "at most 64 in all; the epoch is a date, a time or Unix milliseconds.\n"
     "\n"
-    "      --json   one object a line\n"
+    "      --above ID   the largest ID that there is already: do those made from now on sort after it? If not, which\n"
+    "                   epoch puts them above\n"
+    "      --json       one object a line\n"
     "\n"
     "Examples:\n"
     "  kazahana layout\n"
     "  kazahana layout kazahana\n"
-    "  kazahana layout 41-10-12@2024-01-01\n";
+    "  kazahana layout 41-10-12@2024-01-01\n"
+    "  kazahana layout kazahana --above 2122318185536442368\n";
 
 const struct command layout_command = {"layout", "capacity, lifetime and overflow date of a layout", help, run};

@@ -89,6 +89,8 @@ int main(int argc, char **argv)
     if (strcmp(name, "help") == 0) {
         if (argc == 2)
             return print_help();
+        if (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)
+            return print_help();
         const struct command *command = find_command(argv[2]);
         if (!command)
             unknown_command(argv[2]);

@@ -83,8 +83,7 @@ static int run(const struct command *command, int argc, char **argv)
     struct span span = {.layout = &layout};
     kz_error err;
     int64_t wall_ms = times_wall_ms();
-    if (kz_layout_parse(layout_text, &layout, &err) != KZ_OK)
-        return report_failure("%s", err.message);
+    args_layout(&args, layout_text, &layout);
     if (times_parse(since_text, wall_ms, &span.since_ms, &err) != KZ_OK)
         return report_failure("--since: %s", err.message);
     if (times_parse(until_text, wall_ms, &span.until_ms, &err) != KZ_OK)

@@ -48,6 +48,14 @@ void report_usage(const struct command *command, const char *format, ...)
     exit(EXIT_USAGE);
 }
 
+int report_unopened(const struct command *command, const char *url, const kz_error *err)
+{
+    bool wrong = err->status == KZ_INVALID || (url && err->status == KZ_UNSUPPORTED);
+    if (wrong && !(url && strncmp(url, "env:", 4) == 0))
+        report_usage(command, "%s", err->message);
+    return report_failure("%s", err->message);
+}
+
 /* Attempts that go on failing say the same each time: once a minute is enough. */
 static bool is_repeated(const char *message)
 {

@@ -8,6 +8,9 @@
 /* Prints `kazahana: ...` and returns EXIT_FAILED. */
 __attribute__((format(printf, 1, 2))) int report_failure(const char *format, ...);
 
+/* A source that did not open: wrong usage if the command line is what is wrong with it (a variable is not). */
+int report_unopened(const struct command *command, const char *url, const kz_error *err);
+
 __attribute__((format(printf, 1, 2))) void report_warning(const char *format, ...);
 
 /* Prints what was wrong and where the help is, and leaves with EXIT_USAGE. `command` is NULL for the program itself.

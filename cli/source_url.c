@@ -1,9 +1,10 @@
 /* A source's URL as it may be shown. */
 #include "cli/source_url.h"
 
-#include <stdbool.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool is_on_this_machine(const char *url)
 {
@@ -26,6 +27,20 @@ static bool is_places(const char *text, size_t size)
             return false;
         text = stop + 1;
     }
+    return true;
+}
+
+bool source_file_is_missing(const char *url, kz_error *err)
+{
+    char path[4096];
+    if (!url || strncmp(url, "sqlite:", 7) != 0)
+        return false;
+    int length = snprintf(path, sizeof path, "%.*s", (int)strcspn(url + 7, "?"), url + 7);
+    if (length <= 0 || (size_t)length >= sizeof path || access(path, F_OK) == 0 || errno != ENOENT)
+        return false;
+    *err = (kz_error){.status = KZ_NOT_FOUND};
+    snprintf(err->message, sizeof err->message, "lease file %.300s: it is not there (the first kazahana next makes it)",
+             path);
     return true;
 }
 

@@ -45,7 +45,7 @@ _kazahana_options()
     external) echo '--key-file --type' ;;
     internal) echo '--key-file --type --layout' ;;
     range) echo '--since --until --layout --json' ;;
-    layout) echo '--json' ;;
+    layout) echo '--above --json' ;;
     mono) echo '--count --last' ;;
     uuid) echo '--count --node --last' ;;
     leases) echo '--from --service --json --watch' ;;

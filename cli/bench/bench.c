@@ -196,8 +196,7 @@ static int run(const struct command *command, int argc, char **argv)
     args_no_operands(&args);
     kz_layout layout;
     kz_error err;
-    if (kz_layout_parse(layout_text, &layout, &err) != KZ_OK)
-        return report_failure("%s", err.message);
+    args_layout(&args, layout_text, &layout);
     struct bench bench = {.count = choose_count(&layout)};
     int result;
     if (open_all(&bench, layout_text, &err) != KZ_OK)

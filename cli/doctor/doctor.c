@@ -105,7 +105,8 @@ static void check_source(struct findings *findings, struct patient *patient)
 {
     kz_source *source;
     kz_error err;
-    if (kz_source_open(&source, patient->url, &patient->options, &err) != KZ_OK) {
+    if (source_file_is_missing(patient->url, &err) ||
+        kz_source_open(&source, patient->url, &patient->options, &err) != KZ_OK) {
         add_failure(findings, patient, &err);
         return;
     }
@@ -185,6 +186,7 @@ static void read_args(const struct command *command, int argc, char **argv, stru
             *json = true;
     }
     args_no_operands(&args);
+    args_layout(&args, patient->options.layout ? patient->options.layout : "kazahana", &patient->layout);
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -192,13 +194,9 @@ static int run(const struct command *command, int argc, char **argv)
     struct patient patient = {0};
     char shown[SOURCE_SHOWN_SIZE];
     bool json = false;
-    kz_error err;
     kz_options_init(&patient.options);
     patient.options.log = report_log;
     read_args(command, argc, argv, &patient, &json);
-    const char *layout = patient.options.layout;
-    if (kz_layout_parse(layout ? layout : "kazahana", &patient.layout, &err) != KZ_OK)
-        return report_failure("%s", err.message);
     patient.shown = source_shown(patient.url, shown);
     set_holder(&patient);
     struct output out;

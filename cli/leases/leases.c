@@ -257,8 +257,10 @@ static int run(const struct command *command, int argc, char **argv)
     source_options.log = report_log;
     if (view.service)
         source_options.service = view.service;
-    if (kz_source_open(&source, view.url, &source_options, &err) != KZ_OK)
+    if (source_file_is_missing(view.url, &err))
         return report_failure("%s", err.message);
+    if (kz_source_open(&source, view.url, &source_options, &err) != KZ_OK)
+        return report_unopened(command, view.url, &err);
     int result = show(&view, source);
     lease_rows_free(&view.leases);
     kz_source_close(source);

@@ -197,7 +197,7 @@ static int mint_all(const struct job *job)
 }
 
 /* Opens the source. While it does not answer nothing is held, and a signal may end the program. */
-static int open_generator(struct job *job)
+static int open_generator(const struct command *command, struct job *job)
 {
     kz_error err;
     stop_watch();
@@ -206,7 +206,7 @@ static int open_generator(struct job *job)
     stop_leave_when_overdue(false);
     if (status == KZ_OK)
         return EXIT_DONE;
-    return stop_signal() ? 128 + stop_signal() : report_failure("%s", err.message);
+    return stop_signal() ? 128 + stop_signal() : report_unopened(command, job->url, &err);
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -218,7 +218,7 @@ static int run(const struct command *command, int argc, char **argv)
     read_args(command, argc, argv, &job);
     if (job.key_file && kz_external_keys_load(&job.keys, job.key_file, &err) != KZ_OK)
         return report_failure("%s", err.message);
-    int result = open_generator(&job);
+    int result = open_generator(command, &job);
     if (result == EXIT_DONE)
         result = mint_all(&job);
     kz_close(job.gen);
@@ -235,8 +235,13 @@ static const char help[] =
     "      --from URL        the source of the node number; unless given, sqlite: in $XDG_STATE_HOME/kazahana:\n"
     "                          sqlite:/path/leases.db      leases from a file, for all processes of this machine\n"
     "                          redis://[:pass@]host/db     leases from Redis, for many machines; rediss:// with TLS\n"
-    "                          postgres://user@host/db     leases from PostgreSQL, for many machines\n"
-    "                          tsid+redis://host/db        a TSID slot in Redis, sys:tsid:node:0 .. 1023\n"
+    "                          redis+sentinel://h1,h2/name/db   the same, from the master that sentinels name;\n"
+    "                                                      rediss+sentinel:// with TLS\n"
+    "                          postgres://user@host/db     leases from PostgreSQL, for many machines; postgresql://\n"
+    "                          http://host:7070            leases from kazahana serve; https:// with TLS\n"
+    "                          http+unix:///run/kazahana/kazahana.sock   the same, by a Unix socket of this machine\n"
+    "                          tsid+redis://host/db        a TSID slot in Redis, sys:tsid:node:0 .. 1023; "
+    "tsid+rediss://\n"
     "                          memory:                     leases inside this process alone\n"
     "                          static:7                    node 7; nobody else may use it\n"
     "                          static:7?state=/path/file   the same, safe across restarts with a wrong clock\n"

@@ -101,6 +101,8 @@ class Program(Case):
         for command in COMMANDS:
             self.assertRegex(text, rf"(?m)^  {command} ")
         self.assertEqual(self.done("help"), text)
+        self.assertEqual(self.done("help", "--help"), text)
+        self.assertEqual(self.done("help", "-h"), text)
 
     def test_the_version_is_one_line(self):
         self.assertRegex(self.done("--version"), r"^kazahana \d+\.\d+\.\d+\n$")
@@ -183,16 +185,27 @@ class Next(Case):
         self.assertEqual(int(self.done("next", "--from", "env:WORKER_ID?default=0", "--layout", "snowflake"))
                          >> 12 & 1023, 0)
 
+    def test_a_url_or_a_layout_that_is_none_is_wrong_usage(self):
+        self.refused(2, "next", "--from", "static:8192", says="8192")
+        self.refused(2, "next", "--from", "static:x", says="x")
+        self.refused(2, "next", "--from", "nowhere:7", says="nowhere")
+        self.refused(2, "next", "--from", "", "-n", "1")
+        self.refused(2, "next", "--from", "static:1", "--layout", "42-14-9@2026-01-01", says="65")
+        self.refused(2, "next", "--from", "static:1", "--layout", "sonyflake", says="sonyflake")
+        self.refused(2, "next", "--layout", "nonsense", says="nonsense")
+
+    def test_every_kind_of_source_is_in_the_help(self):
+        said = self.refused(2, "next", "--from", "nowhere:", says="there are")
+        kinds = re.findall(r"([a-z+]+:)[,)]", said)
+        self.assertGreater(len(kinds), 8)
+        text = self.done("next", "--help")
+        for kind in kinds:
+            self.assertIn(kind, text)
+
     def test_what_the_library_refuses_is_exit_status_1(self):
-        self.refused(1, "next", "--from", "static:8192", says="8192")
-        self.refused(1, "next", "--from", "static:x", says="x")
-        self.refused(1, "next", "--from", "nowhere:7", says="nowhere")
-        self.refused(1, "next", "--from", "", "-n", "1")
-        self.refused(1, "next", "--from", "static:1", "--layout", "42-14-9@2026-01-01", says="65")
-        self.refused(1, "next", "--from", "static:1", "--layout", "sonyflake", says="sonyflake")
+        self.refused(1, "next", "--from", "standalone:", "--fallback", "never")
         self.refused(1, "next", "--from", "static:1", "--layout", "41-10-12@2999-01-01")
         self.refused(1, "next", "--from", "static:1", "--layout", "30-10-12@2020-01-01")
-        self.refused(1, "next", "--from", "standalone:", "--fallback", "never")
         self.refused(1, "next", "--from", "static:1?state=/no/such/place/file", says="/no/such/place")
 
     def test_every_format_says_the_same_ids(self):
@@ -340,7 +353,7 @@ class Decode(Case):
     def test_one_bad_id_of_several_prints_nothing(self):
         self.refused(1, "decode", "1", "2", "bad!", says="bad!")
         self.refused(1, "decode", "1", "18446744073709551615", "--layout", "snowflake", says="18446744073709551615")
-        self.refused(1, "decode", "1", "--layout", "nonsense", says="nonsense")
+        self.refused(2, "decode", "1", "--layout", "nonsense", says="nonsense")
 
     def test_ids_are_read_from_standard_input(self):
         ids = self.done("next", "--from", "static:9", "-n", "500", "--layout", "snowflake")
@@ -448,7 +461,7 @@ class External(Case):
             self.refused(1, "internal", "--", bad)
             self.refused(1, "internal", "PAKqR3WCkr0", "--", bad)
         self.refused(1, "internal", "PAKqR3WCkr1", says="key")
-        self.refused(1, "external", "1", "x", says="x")
+        self.refused(1, "external", "1", "x", says=["x", "kazahana decode --format"])
         self.refused(1, "external", "0124e053-3580-7000-8e35-500000100001", says="UUID")
 
     def test_bad_key_files_are_refused(self):
@@ -525,7 +538,7 @@ class Layout(Case):
             self.done("layout", name)
 
     def test_65_bits_are_refused_and_64_turn_negative(self):
-        self.refused(1, "layout", "42-14-9@2026-01-01", says="65")
+        self.refused(2, "layout", "42-14-9@2026-01-01", says="65")
         self.assertRegex(self.done("layout", "41-14-9@2026-01-01"), r"warning: from 2060-11-03 on .* negative")
         self.assertIn("2060-11-03", json.loads(self.done("layout", "41-14-9@2026-01-01", "--json"))["negative_from"])
         self.assertNotIn("negative", self.done("layout", "41-14-8@2026-01-01"))
@@ -543,8 +556,25 @@ class Layout(Case):
     def test_nonsense_is_refused(self):
         for bad in ["", "nonsense", "41-10", "41-10-12", "41-10-12@", "41-10-12@never", "0-0-0@2026-01-01",
                     "-1-10-12@2026-01-01", "41-10-12@2026-01-01x", "9" * 500]:
-            self.refused(1, "layout", "--", bad)
+            self.refused(2, "layout", "--", bad)
         self.refused(2, "layout", "tsid", "js53", says="js53")
+
+    def test_whether_its_ids_sort_after_those_that_exist(self):
+        for layout in ("snowflake", "twitter", "discord", "41-6-16@2015-01-01"):
+            old = self.done("next", "--from", "static:1", "--layout", layout).strip()
+            answer = self.done("layout", "kazahana", "--above", old)
+            better = re.search(rf"warning: IDs made now are not above {old}: .* such as (41-14-8@[0-9-]+)\n", answer)
+            self.assertTrue(better, answer)
+            self.assertLess(int(self.done("next", "--from", "static:1")), int(old))
+            self.assertGreater(int(self.done("next", "--from", "static:1", "--layout", better.group(1))), int(old))
+            self.assertIn(f"ok: IDs made from now on sort after {old}",
+                          self.done("layout", better.group(1), "--above", old))
+        self.assertIn("ok: ", json.loads(self.done("layout", "kazahana", "--above", "123456", "--json"))["notes"][-1])
+        for old in (1 << 63) - 1, (1 << 64) - 1:
+            self.assertIn("with no epoch since 1970", self.done("layout", "kazahana", "--above", str(old)))
+        self.refused(2, "layout", "--above", "1", says="one layout")
+        for bad in ("x", "", "-1", str(1 << 64)):
+            self.refused(2, "layout", "tsid", "--above", bad, says="--above")
 
 
 class Monotonic(Case):
@@ -613,7 +643,7 @@ class Doctor(Case):
         self.assertRegex(result.stdout, r"(?m)^fail +layout .*ran out on 2020-01-13")
         text = run("doctor", "--from", "static:7", "--layout", "41-14-9@2026-01-01").stdout
         self.assertRegex(text, r"(?m)^warn +sign .*2060-11-03")
-        self.refused(1, "doctor", "--layout", "nonsense", says="nonsense")
+        self.refused(2, "doctor", "--layout", "nonsense", says="nonsense")
 
 
 class LeaseCase(Case):
@@ -705,7 +735,7 @@ class Leases(LeaseCase):
                             says=["orders", "41-10-12@2024-01-01", "41-14-8@2026-01-01"])
         self.assertEqual(said.count("\n"), 1)
         self.done("next", "--service", "orders", "--layout", "41-10-12@2024-01-01", env=self.env)
-        self.refused(1, "next", "--service", "no blanks", env=self.env, says="no blanks")
+        self.refused(2, "next", "--service", "no blanks", env=self.env, says="no blanks")
 
     def test_throughput_grows_with_the_load(self):
         # 16 IDs a millisecond and lease: so few that a slow machine too can use up sixteen of them.
@@ -767,7 +797,7 @@ class Unreachable(LeaseCase):
                     f"redis://:geheim@x@{self.address}/zero", f"nowhere://:geheim@{self.address}?password=geheim"):
             for args in (["next", "--timeout", "1s"], ["leases"], ["doctor"], ["doctor", "--json"]):
                 result = run(*args, "--from", url, env=self.env)
-                self.assertEqual(result.returncode, 1, (args, url))
+                self.assertEqual(result.returncode, 1 if args[0] == "doctor" else 2, (args, url))
                 self.assertNotIn("heim", result.stdout + result.stderr, (args, url))
 
     def test_fallback_any_mints_unfenced_ids_with_a_warning(self):
@@ -829,7 +859,16 @@ class LeaseTable(LeaseCase):
     def test_a_source_without_a_table_says_so(self):
         for url in ("static:7", "standalone:", "env:HOME?default=0"):
             self.refused(1, "leases", "--from", url, env={**self.env, "HOME": "1"}, says="has no table of leases")
-        self.refused(1, "leases", "--from", "nowhere:", says="nowhere")
+        self.refused(2, "leases", "--from", "nowhere:", says="nowhere")
+
+    def test_looking_makes_no_file(self):
+        path = os.path.join(self.folder, "none.db")
+        self.refused(1, "leases", "--from", f"sqlite:{path}", says=[path, "not there"])
+        result = run("doctor", "--from", f"sqlite:{path}?lease=1s")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r"(?m)^fail +source .*not there")
+        self.assertEqual(os.listdir(self.folder), [])
+
         self.refused(2, "leases", "extra", says="extra")
 
     def test_a_holder_cannot_command_the_terminal_or_break_the_json(self):
@@ -1054,7 +1093,7 @@ class Bench(Case):
 
     def test_layouts_that_cannot_be_minted_are_refused(self):
         self.refused(1, "bench", "--quick", "--layout", "sonyflake")
-        self.refused(1, "bench", "--quick", "--layout", "x")
+        self.refused(2, "bench", "--quick", "--layout", "x")
 
 
 class Documentation(Case):
@@ -1066,6 +1105,20 @@ class Documentation(Case):
     def read(self, *path):
         with open(os.path.join(os.path.dirname(VECTORS), "..", "..", *path), encoding="utf-8") as file:
             return file.read()
+
+    def test_the_counts_of_the_evidence_are_made_by_a_command(self):
+        root = os.path.join(os.path.dirname(VECTORS), "..", "..")
+        if not os.path.exists(os.path.join(root, ".git")):
+            self.skipTest("no work tree: the files of this commit cannot be told")
+        result = subprocess.run([os.path.join(root, "scripts", "evidence")], text=True, timeout=PATIENCE_S, check=False,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        counts = dict(re.findall(r"(?m)^  (\S.*?) {2,}(\S+)$", result.stdout))
+        self.assertGreater(len(counts), 18, result.stdout)
+        for name, count in counts.items():
+            self.assertRegex(count, r"^[1-9]\d*$", name)
+        self.assertEqual(int(counts["rules that can be switched off"]),
+                         len(re.findall(r"(?m)^    KZ__RULE_[A-Z_]+", self.read("core", "rules.h"))))
 
     def test_every_option_is_completed(self):
         text = self.read("completions", "kazahana.bash")

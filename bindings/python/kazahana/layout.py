@@ -41,7 +41,7 @@ class Parts(NamedTuple):
     node: int
     seq: int
     fallback: bool
-    """Minted without a lease."""
+    """Minted in the fallback half: the lease table could not be reached, or nobody was asked."""
 
     @property
     def time(self) -> datetime:
