@@ -866,7 +866,9 @@ static void a_source_that_is_not_there_is_refused(void **state)
     assert_not_opened("7", &options, KZ_INVALID, "static:7");
     assert_not_opened("statik:7", &options, KZ_UNSUPPORTED, "\"statik:\"");
     assert_not_opened("Static:7", &options, KZ_UNSUPPORTED, "static:, env:, standalone:");
+#ifndef KZ_HAVE_ETCD
     assert_not_opened("etcd://localhost", &options, KZ_UNSUPPORTED, "etcd: is not in this build");
+#endif
     assert_not_opened("static:1?stat=x", &options, KZ_INVALID, "\"stat\"");
     assert_not_opened("static:1?default=1", &options, KZ_INVALID, "\"default\"");
     assert_not_opened("static:1?state=", &options, KZ_INVALID, "state");
