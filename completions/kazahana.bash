@@ -4,6 +4,7 @@ _kazahana_values()
 {
     case $1 in
     'leases --from') echo 'sqlite: redis:// rediss:// redis+sentinel:// rediss+sentinel:// postgres:// postgresql:// http:// https:// http+unix:/// tsid+redis:// tsid+rediss://' ;;
+    'reserve --from') echo 'sqlite: postgres:// postgresql://' ;;
     'next --format') echo 'dec hex base32 base62 base64url external json' ;;
     *' --from') echo 'sqlite: redis:// rediss:// redis+sentinel:// rediss+sentinel:// postgres:// postgresql:// http:// https:// http+unix:/// tsid+redis:// tsid+rediss:// memory: static: env: standalone:' ;;
     *' --store') echo 'sqlite: redis:// rediss:// redis+sentinel:// rediss+sentinel:// postgres:// postgresql:// memory:' ;;
@@ -56,6 +57,9 @@ _kazahana_options()
     leases)
         echo '--from --service --json --watch'
         ;;
+    reserve)
+        echo '--until --note --from --service --list --free'
+        ;;
     doctor)
         echo '--from --service --layout --json'
         ;;
@@ -70,7 +74,7 @@ _kazahana_options()
 
 _kazahana()
 {
-    local commands='next decode external internal range layout mono uuid leases doctor bench serve help'
+    local commands='next decode external internal range layout mono uuid leases reserve doctor bench serve help'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} values
     COMPREPLY=()
     # Bash splits words at = and :, which stand inside URLs and wait:MS.

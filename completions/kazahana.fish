@@ -12,6 +12,7 @@ complete -c kazahana -n 'test (count (commandline -opc)) -eq 1; or contains help
 complete -c kazahana -n 'test (count (commandline -opc)) -eq 1; or contains help (commandline -opc)[2]' -a mono -d 'strictly increasing nanoseconds'
 complete -c kazahana -n 'test (count (commandline -opc)) -eq 1; or contains help (commandline -opc)[2]' -a uuid -d 'UUIDs with a node and a nanosecond'
 complete -c kazahana -n 'test (count (commandline -opc)) -eq 1; or contains help (commandline -opc)[2]' -a leases -d 'who holds which node, until when'
+complete -c kazahana -n 'test (count (commandline -opc)) -eq 1; or contains help (commandline -opc)[2]' -a reserve -d 'keep nodes of a lease table for somebody else'
 complete -c kazahana -n 'test (count (commandline -opc)) -eq 1; or contains help (commandline -opc)[2]' -a doctor -d 'check the clock, the source and the layout'
 complete -c kazahana -n 'test (count (commandline -opc)) -eq 1; or contains help (commandline -opc)[2]' -a bench -d 'measure this machine'
 complete -c kazahana -n 'test (count (commandline -opc)) -eq 1; or contains help (commandline -opc)[2]' -a serve -d 'the server: leases and IDs over HTTP'
@@ -53,6 +54,12 @@ complete -c kazahana -n 'contains leases (commandline -opc)[2]' -l from -x -a 's
 complete -c kazahana -n 'contains leases (commandline -opc)[2]' -l service -x
 complete -c kazahana -n 'contains leases (commandline -opc)[2]' -l json
 complete -c kazahana -n 'contains leases (commandline -opc)[2]' -l watch
+complete -c kazahana -n 'contains reserve (commandline -opc)[2]' -l until -x -a 'now -1h -1d -7d'
+complete -c kazahana -n 'contains reserve (commandline -opc)[2]' -l note -x
+complete -c kazahana -n 'contains reserve (commandline -opc)[2]' -l from -x -a 'sqlite: postgres:// postgresql://'
+complete -c kazahana -n 'contains reserve (commandline -opc)[2]' -l service -x
+complete -c kazahana -n 'contains reserve (commandline -opc)[2]' -l list
+complete -c kazahana -n 'contains reserve (commandline -opc)[2]' -l free -x
 complete -c kazahana -n 'contains doctor (commandline -opc)[2]' -l from -x -a 'sqlite: redis:// rediss:// redis+sentinel:// rediss+sentinel:// postgres:// postgresql:// http:// https:// http+unix:/// tsid+redis:// tsid+rediss:// memory: static: env: standalone:'
 complete -c kazahana -n 'contains doctor (commandline -opc)[2]' -l service -x
 complete -c kazahana -n 'contains doctor (commandline -opc)[2]' -l layout -x -a 'kazahana snowflake tsid twitter discord instagram mastodon sonyflake js53'
