@@ -21,6 +21,7 @@ extern const struct command layout_command;
 extern const struct command mono_command;
 extern const struct command uuid_command;
 extern const struct command leases_command;
+extern const struct command reserve_command;
 extern const struct command doctor_command;
 extern const struct command bench_command;
 extern const struct command serve_command;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &next_command,   &decode_command, &external_command, &internal_command, &range_command,
-    &layout_command, &mono_command,   &uuid_command,     &leases_command,   &doctor_command,
+    &next_command,  &decode_command, &external_command, &internal_command, &range_command,  &layout_command,
+    &mono_command,  &uuid_command,   &leases_command,   &reserve_command,  &doctor_command,
 #ifdef KZ_HAVE_SERVER
     &serve_command,
 #endif

@@ -6,6 +6,7 @@ _kazahana_values()
     case $1 in
     --from)
         case $2 in
+        reserve) echo 'sqlite: postgres://' ;;
         leases) echo 'sqlite: redis:// rediss:// postgres:// tsid+redis:// http:// https://' ;;
         *) echo 'sqlite: redis:// rediss:// postgres:// tsid+redis:// http:// https:// memory: static: env: standalone:' ;;
         esac
@@ -49,6 +50,7 @@ _kazahana_options()
     mono) echo '--count --last' ;;
     uuid) echo '--count --node --last' ;;
     leases) echo '--from --service --json --watch' ;;
+    reserve) echo '--until --note --from --service --list --free' ;;
     doctor) echo '--from --service --layout --json' ;;
     bench) echo '--layout --quick --json' ;;
     serve)
@@ -62,7 +64,7 @@ _kazahana_options()
 
 _kazahana()
 {
-    local commands='next decode external internal range layout mono uuid leases doctor bench serve help'
+    local commands='next decode external internal range layout mono uuid leases reserve doctor bench serve help'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} values
     COMPREPLY=()
     # Bash splits words at = and :, which stand inside URLs and wait:MS.

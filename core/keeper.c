@@ -51,7 +51,7 @@ static bool plan_release(kz__keeper *keeper, int64_t now_ms, kz__task *task)
 static int64_t acquire_due(const kz__keeper *keeper)
 {
     bool at_once = keeper->needed || keeper->held_count == 0 || keeper->repeat;
-    bool widen = keeper->exhausted && kz__keeper_throughput(keeper) < keeper->throughput_max;
+    bool widen = keeper->exhausted && !keeper->scarce && kz__keeper_throughput(keeper) < keeper->throughput_max;
     int64_t due_ms = at_once || widen ? 0 : keeper->renew_boot_ms;
     due_ms = due_ms > keeper->retry_boot_ms ? due_ms : keeper->retry_boot_ms;
     /* What a source that went back grants is not used, so asking would only waste it. */
@@ -218,8 +218,10 @@ void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_
     keeper->sync_boot_ms = boot_ms + keeper->sync_every_ms;
     for (size_t i = 0; i < keeper->held_count && !keeper->widening; i++)
         keeper->held[i].superseded = true;
+    uint64_t granted = 0;
     for (size_t i = 0; i < grant->count; i++) {
         const kz_lease *lease = &grant->leases[i];
+        granted += UINT64_C(1) << lease->seq_bits;
         note_window(keeper->seen, lease);
         kz__held *old = continued_by(keeper, lease);
         kz__held held = {.lease = *lease, .renew_boot_ms = renewal_due(keeper, grant, lease, boot_ms, now_ms, random)};
@@ -229,6 +231,7 @@ void kz__keeper_granted(kz__keeper *keeper, const kz_grant *grant, int64_t boot_
             old = &keeper->held[keeper->held_count++];
         *old = held;
     }
+    keeper->scarce = granted < keeper->asked;
     plan_handover(keeper);
 }
 

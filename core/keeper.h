@@ -40,6 +40,7 @@ typedef struct kz__keeper {
     unsigned failures; /* in a row */
     int64_t pause_ms;  /* the last one between them, which the next doubles; one that was cut short counts as it was */
     bool needed;       /* a minter holds nothing for now: do not wait for the plan */
+    bool scarce;       /* less was granted than asked for: nothing more is asked for before the handover */
     bool exhausted;    /* a minter used up a millisecond: more would be welcome */
     bool closing;
 

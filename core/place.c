@@ -29,8 +29,11 @@ bool kz__place_moved(kz__place *place, const char *name, unsigned passed, int64_
         return false;
     bool first = !*place->name;
     snprintf(place->name, sizeof place->name, "%s", name);
-    if (!first)
-        move(place, KZ__WHY_PLACE, KZ__RULE(PLACE_COUNTED) ? passed : 1, high_ms, now_ms, generation);
+    if (first)
+        return true;
+    if (place->margin_ms < 0)
+        place->margin_ms = 0;
+    move(place, KZ__WHY_PLACE, KZ__RULE(PLACE_COUNTED) ? passed : 1, high_ms, now_ms, generation);
     return true;
 }
 
@@ -48,7 +51,8 @@ void kz__place_created(kz__service *service, const kz__place *place)
 
 static int64_t until(const kz__place *place, const kz__service *service)
 {
-    int64_t margin_ms = place->margin_ms > service->lease_ms ? place->margin_ms : service->lease_ms;
+    int64_t least_ms = place->margin_ms ? place->margin_ms : KZ__PLACE_MARGIN_MS;
+    int64_t margin_ms = least_ms > service->lease_ms ? least_ms : service->lease_ms;
     int64_t leases = KZ__RULE(PLACE_WINDOW) ? KZ__TWIN_LEASES : 1;
     return place->since_ms + leases * service->lease_ms +
            (KZ__RULE(PLACE_MARGIN) && place->margin_ms >= 0 ? margin_ms : 0);
@@ -107,6 +111,19 @@ kz_status kz__place_settle(const kz__rows *rows, kz__service *service, const kz_
     if (!enough)
         set_aside(service, (kz__range){0, KZ__ALL_SLOTS}, place, now_ms);
     return KZ_OK;
+}
+
+kz_status kz__place_knows(const kz__rows *rows, const kz__service *service, const kz_lease *holds, int64_t now_ms,
+                          bool *knows, kz_error *err)
+{
+    uint64_t lo = (uint64_t)holds->id << holds->seq_bits, past;
+    kz__row row;
+    *knows = holds->expired_ms <= now_ms || !kz__may_grant(service->asides, lo, lo + 1, now_ms, &past);
+    if (*knows)
+        return KZ_OK;
+    kz_status status = rows->out_at(rows->ctx, lo, &row, err);
+    *knows = status == KZ_OK && strcmp(row.secret, holds->secret) == 0;
+    return status == KZ_NOT_FOUND ? KZ_OK : status;
 }
 
 void kz__place_text(const kz__place *place, char text[static KZ__PLACE_TEXT_SIZE])

@@ -31,7 +31,7 @@ typedef struct kz__place {
     char name[KZ__PLACE_SIZE];   /* of the last write; no control characters; "": a store that cannot forget */
     int64_t since_ms, before_ms; /* the table's time at the last change, and at the one before it; 0: there was none */
     int64_t copy_ms;             /* how far the copy knew time when it took over */
-    int64_t margin_ms;           /* a lease's length counts if it is longer; negative: none, nobody else grants */
+    int64_t margin_ms;           /* 0: KZ__PLACE_MARGIN_MS; a longer lease's length counts; negative: none */
     unsigned passed;             /* how many took over since the place before; 1: it is the next in line */
     char why;
 } kz__place;
@@ -54,6 +54,11 @@ void kz__place_created(kz__service *service, const kz__place *place);
  * once. *changed: the service is to be stored even if the call fails. */
 kz_status kz__place_settle(const kz__rows *rows, kz__service *service, const kz__place *place, int64_t now_ms,
                            bool *changed, kz_error *err);
+
+/* Does the table know a lease that somebody holds? If not, and it was not in what is set aside already, the table has
+ * gone back in time, whatever its place says. */
+kz_status kz__place_knows(const kz__rows *rows, const kz__service *service, const kz_lease *holds, int64_t now_ms,
+                          bool *knows, kz_error *err);
 
 /* As one text, and back (KZ_STORE: it makes no sense). */
 void kz__place_text(const kz__place *place, char text[static KZ__PLACE_TEXT_SIZE]);

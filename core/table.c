@@ -280,9 +280,10 @@ static kz_status grant_new(const kz__rows *rows, kz__service *service, const kz_
     kz_status status = measure(service, request, &wanted, &height, err);
     if (status)
         return status;
-    if (service->embargo_ms > now_ms)
-        kz__aside_add(service->asides,
-                      &(kz__aside){.hi = KZ__ALL_SLOTS, .until_ms = service->embargo_ms, .why = KZ__WHY_EMPTY}, now_ms);
+    if (service->refused_ms && now_ms - service->refused_ms < service->lease_ms) {
+        height = service->seq_bits;
+        wanted = 1;
+    }
     const kz__aside *all = all_aside(service, now_ms);
     if (all)
         return kz__fail(err, KZ_UNAVAILABLE,
@@ -294,8 +295,10 @@ static kz_status grant_new(const kz__rows *rows, kz__service *service, const kz_
         status = grant_blocks(rows, service, request, height, wanted, now_ms, grant, count, err);
         if (status || *count)
             return status;
-        if (swept < KZ__SWEEP_ROWS)
+        if (swept < KZ__SWEEP_ROWS) {
+            service->refused_ms = now_ms;
             return none_free(service, now_ms, err);
+        }
         status = sweep(rows, service, now_ms, &swept, err);
         if (status)
             return status;

@@ -35,7 +35,7 @@ typedef struct kz__service {
     uint64_t cursor;     /* the slot after the last usual block granted: where the search begins */
     int64_t high_ms;     /* the highest time ever answered */
     uint64_t generation; /* grows with every write */
-    int64_t embargo_ms;  /* no grant before this time (quarantine of a store found empty); 0: none */
+    int64_t refused_ms;  /* when somebody was last refused for want of nodes; 0: never */
 
     kz__aside asides[KZ__ASIDES]; /* what is not granted for now */
     int64_t settled_ms;           /* the change of place (core/place.h) that was seen to; 0: none */
@@ -102,8 +102,9 @@ kz_status kz__table_create(const kz__rows *rows, const kz__service *service, kz_
  * In order: now_ms below service->high_ms counts as high_ms, and high_ms becomes it. Up to KZ__SWEEP_ROWS ended rows
  * return to free space. A request seen before, with leases not released and not ended, gets those again (KZ_CONFLICT if
  * `asked` differs); it still counts as a write. KZ_INVALID: throughput 0 or above max_throughput, or more leases than
- * KZ_GRANT_LEASES_MAX. KZ_UNAVAILABLE during the embargo. Then ceil(throughput / 2^seq_bits) usual blocks (or one block
- * of the smallest sufficient height, with high_blocks), fewer if fewer are free, KZ_NO_FREE_NODE for none: before that,
+ * KZ_GRANT_LEASES_MAX. KZ_UNAVAILABLE while everything is set aside. Then ceil(throughput / 2^seq_bits) usual blocks
+ * (or one block of the smallest sufficient height, with high_blocks), fewer if fewer are free, and one for a lease's
+ * length after somebody got none: who holds nothing comes before who wants more. KZ_NO_FREE_NODE for none: before that,
  * ended rows beyond the first KZ__SWEEP_ROWS are swept too, and the caller may commit that sweep (with high_ms) so that
  * the next call need not repeat it.
  *
@@ -121,6 +122,11 @@ kz_status kz__table_acquire(const kz__rows *rows, kz__service *service, const kz
  * then. */
 kz_status kz__table_release(const kz__rows *rows, kz__service *service, uint32_t node, const char *secret,
                             int64_t timestamp_ms, int64_t now_ms, kz_error *err);
+
+/* Reserves nodes, or ends that: all or nothing. A service with reservations counts as one that has granted: its slots
+ * are fixed. KZ_INVALID, KZ_IN_USE. */
+kz_status kz__table_reserve(const kz__rows *rows, kz__service *service, const kz_reservation *reservation,
+                            int64_t now_ms, kz_error *err);
 
 /* The same for whoever cannot see the secret, only tell whether it is the right one. */
 typedef bool (*kz__secret_is)(void *ctx, const char *secret);

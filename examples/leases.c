@@ -91,6 +91,8 @@ int main(void)
 out:
     snprintf(path, sizeof path, "%s/kazahana/leases.db", dir);
     unlink(path);
+    snprintf(path, sizeof path, "%s/kazahana/leases.db-mark", dir);
+    unlink(path);
     snprintf(path, sizeof path, "%s/kazahana", dir);
     rmdir(path);
     if (rmdir(dir) != 0) {

@@ -646,7 +646,8 @@ typedef struct kz_acquire {
     uint32_t throughput_per_ms;             /* how many IDs a millisecond the leases together must allow; at least 1 */
     uint8_t request_id[KZ_REQUEST_ID_SIZE]; /* random; asking twice is asking once */
     int64_t from_ms;                        /* Unix ms: the caller's clock or its last ID, whichever is later */
-    const kz_lease *holds; /* the lease to be succeeded, for sources that can make one longer; or NULL */
+    const kz_lease *holds; /* the lease to be succeeded, or NULL: some sources make it longer, and a table that does not
+                              know it has gone back in time */
     const kz_usage *used;  /* or NULL */
 } kz_acquire;
 
@@ -756,6 +757,20 @@ typedef struct kz_source_facts {
  *
  * A lease without a twin on the node and with the secret of one that is held, with no gap between, makes that one
  * longer: both are given back by one release. */
+/* Nodes of a lease table that are kept for somebody who takes no lease: a fixed device, another generator's numbers. */
+typedef struct kz_node_range {
+    uint32_t first, last;
+} kz_node_range;
+
+typedef struct kz_reservation {
+    const char *service;         /* NULL: the one that the options or the URL name */
+    const kz_node_range *ranges; /* at most 6 are reserved in a service */
+    size_t count;
+    int64_t until_ms; /* Unix ms of the table's clock; 0: for ever */
+    const char *note; /* for people: below 64 bytes, no control characters; NULL: none */
+    bool end;         /* frees them instead; until_ms and note do not matter then */
+} kz_reservation;
+
 typedef struct kz_source_ops {
     size_t struct_size;
     const char *scheme; /* "redis": URLs that begin with "redis:" */
@@ -774,6 +789,8 @@ typedef struct kz_source_ops {
     kz_status (*group_commit)(void *source, kz_error *err);
     /* Makes a service with these settings, or changes one. KZ_MISMATCH: it has granted leases with another layout. */
     kz_status (*configure)(void *source, const kz_service_settings *settings, kz_error *err);
+    /* Reserves nodes, or frees reserved ones: all of them or none. */
+    kz_status (*reserve)(void *source, const kz_reservation *reservation, kz_error *err);
     /* `forked`: in a child that must not touch what it shares with its parent (connections, files, locks). */
     void (*close)(void *source, bool forked);
 } kz_source_ops;
@@ -807,6 +824,10 @@ KZ_API KZ_MUST_CHECK kz_status kz_source_group_commit(kz_source *source, kz_erro
 /* KZ_UNSUPPORTED: settings of this source's services cannot be changed by it. KZ_MISMATCH names both layouts. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_configure(kz_source *source, const kz_service_settings *settings,
                                                    kz_error *err);
+/* Sets nodes of a lease table aside, or frees such nodes: all ranges or none. They show in its listings (kind,
+ * KZ_LINE_RESERVED). KZ_IN_USE: a lease is out on one of them; the message says for how long. KZ_INVALID: a range that
+ * the service does not have, a time that is over, a note that is too long, or more than 6 ranges in all. */
+KZ_API KZ_MUST_CHECK kz_status kz_source_reserve(kz_source *source, const kz_reservation *reservation, kz_error *err);
 /* Its time. It does not go behind an answered one, but for a second at most, and only after a crash of the store with
  * its clock set back: asking need not cost a write. */
 KZ_API KZ_MUST_CHECK kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation,
@@ -856,8 +877,9 @@ KZ_API void kz_source_close(kz_source *source);
  *   the same IDs until these end; on a TSID slot, until one of the two is started again. Nothing here prevents it:
  *   close before the snapshot, or open after it.
  * Stores that forget. A lease table that loses a grant it has answered grants the same place again: Redis without
- *   appendfsync always or with asynchronous failover, a file on a network disk, a backup that is put back. Generators
- *   that saw the later state notice and refuse (KZ_STORE, "went back in time"); those that start afresh cannot. With
+ *   appendfsync always or with asynchronous failover, a file on a network disk. Generators that saw the later state
+ *   notice, and refuse until what was forgotten has ended (KZ_STORE, "went back in time"); those that start afresh
+ *   cannot. A lease file that is replaced by an older copy of itself sets aside what it may have forgotten. With
  *   ?amnesia=quarantine a table that is empty grants nothing until all that may be out has ended.
  * Unfenced IDs (standalone:, or fallback = any without a lease) promise nothing: they are random in 21 bits a
  *   millisecond in the default layout. They share the upper half of the nodes with the fenced ones, so one generator

@@ -231,6 +231,13 @@ kz_status kz_source_configure(kz_source *source, const kz_service_settings *sett
     return source->ops->configure(source->handle, settings, err);
 }
 
+kz_status kz_source_reserve(kz_source *source, const kz_reservation *reservation, kz_error *err)
+{
+    if (!source->ops->reserve)
+        return lacks(source, "nodes to reserve", err);
+    return source->ops->reserve(source->handle, reservation, err);
+}
+
 kz_status kz_source_now(kz_source *source, int64_t *source_ms, uint64_t *generation, kz_error *err)
 {
     if (!source->ops->now)

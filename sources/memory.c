@@ -20,7 +20,7 @@ typedef struct service {
 typedef struct table {
     kz__table_time time;
     uint64_t generation;
-    int64_t embargo_ms;
+    kz__place place;   /* nobody else has this table: only its quarantine is in here */
     service *services; /* by name */
     size_t count, room;
 } table;
@@ -99,7 +99,7 @@ static kz_status make_table(const kz__table_source *base, kz_error *err)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a lease table");
     int64_t now_ms = kz__table_time_read(&new->time, &base->clock, boot, &step_ms);
     if (base->params.quarantine)
-        new->embargo_ms = now_ms + KZ__TWIN_LEASES * base->params.lease_ms;
+        kz__place_lost(&new->place, KZ__WHY_EMPTY, -1, now_ms, &new->generation);
     shared = new;
     guarded->ours = true;
     return KZ_OK;
@@ -130,7 +130,7 @@ static kz_status begin(kz__table_source *base, const kz__table_ask *ask, kz__tra
     t->high_ms = shared->time.high_ms;
     t->now_ms = kz__table_time_read(&m->time, &base->clock, boot, &t->step_ms);
     t->generation = shared->generation;
-    t->embargo_ms = shared->embargo_ms;
+    t->place = shared->place;
     m->rows = NULL;
     m->fresh = false;
     const service *s = ask->service ? find_service(ask->service) : NULL;
@@ -187,6 +187,8 @@ static bool is_idle(const service *s, const kz__service *like, int64_t before_ms
     const kz__row *row;
     if (!kz__service_is_like(&s->facts, like))
         return false;
+    if (kz__aside_at(s->facts.asides, 0, KZ__ALL_SLOTS, KZ__WHY_RESERVED, before_ms))
+        return false;
     for (size_t at = 0; (row = kz__memory_rows_each(s->rows, &at));)
         if (row->end_ms >= before_ms)
             return false;
@@ -216,6 +218,7 @@ static kz_status page(kz__table_source *base, const kz__transaction *t, const kz
     for (size_t i = service_from(from->service); i < shared->count && *count < room; i++) {
         const service *s = &shared->services[i];
         kz__memory_page(&s->facts, s->rows, from, t->now_ms, lines, room, count);
+        kz__page_add_reserved(&s->facts, from, t->now_ms, lines, room, count);
     }
     return KZ_OK;
 }

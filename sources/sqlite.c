@@ -44,8 +44,12 @@ static kz_status read_meta(kz__sqlite_source *s, kz__transaction *t, kz_error *e
     snprintf(s->time.boot, sizeof s->time.boot, "%s", boot ? boot : "");
     t->high_ms = s->time.high_ms;
     t->generation = (uint64_t)sqlite3_column_int64(q, 1);
-    t->embargo_ms = sqlite3_column_int64(q, 2);
+    const char *place = (const char *)sqlite3_column_text(q, 2);
+    status = kz__place_parse(place ? place : "", &t->place, err);
     sqlite3_reset(q);
+    if (status)
+        return status;
+    kz__sqlite_place_now(&s->file, t->generation, &t->place, t->place_name);
     char mine[KZ__BOOT_NAME_SIZE];
     kz__boot_name(mine);
     t->now_ms = kz__table_time_read(&s->time, &s->base.clock, mine, &t->step_ms);
@@ -63,6 +67,9 @@ static kz_status write_meta(kz__sqlite_source *s, const kz__transaction *t, kz_e
     sqlite3_bind_text(q, 3, s->time.boot, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int64(q, 4, s->time.boot_ms);
     sqlite3_bind_int64(q, 5, s->time.wall_ms);
+    char place[KZ__PLACE_TEXT_SIZE];
+    kz__place_text(&t->place, place);
+    sqlite3_bind_text(q, 6, place, -1, SQLITE_TRANSIENT);
     return kz__sqlite_run(&s->file, q, "cannot be written", err);
 }
 
@@ -99,9 +106,16 @@ static kz_status read_service(kz__sqlite_source *s, const char *name, kz__transa
                                .max_throughput = (uint32_t)sqlite3_column_int64(q, 7),
                                .lease_ms = sqlite3_column_int64(q, 8),
                                .granted = sqlite3_column_int(q, 9),
-                               .cursor = (uint64_t)sqlite3_column_int64(q, 10)};
+                               .cursor = (uint64_t)sqlite3_column_int64(q, 10),
+                               .refused_ms = sqlite3_column_int64(q, 11),
+                               .settled_ms = sqlite3_column_int64(q, 12),
+                               .part = sqlite3_column_int(q, 13) & 1};
     snprintf(t->service.name, sizeof t->service.name, "%s", name);
+    const char *aside = (const char *)sqlite3_column_text(q, 14);
+    status = kz__aside_parse(aside ? aside : "", t->service.asides, err);
     sqlite3_reset(q);
+    if (status)
+        return status;
     unsigned bits = (unsigned)t->service.node_bits + t->service.seq_bits;
     if (!t->service.node_bits || bits + t->service.time_bits + t->service.reserved_bits != 64)
         return kz__fail(err, KZ_STORE, "lease file %s: the layout of service %s makes no sense", s->file.path, name);
@@ -115,11 +129,15 @@ static kz_status write_service(kz__sqlite_source *s, const kz__service *is, kz_e
     if (status)
         return status;
     const int64_t values[] = {is->epoch_ms,    is->reserved_bits,  is->time_bits, is->node_bits, is->seq_bits,
-                              is->high_blocks, is->max_throughput, is->lease_ms,  is->granted,   (int64_t)is->cursor};
+                              is->high_blocks, is->max_throughput, is->lease_ms,  is->granted,   (int64_t)is->cursor,
+                              is->refused_ms,  is->settled_ms,     is->part};
+    char aside[KZ__ASIDE_TEXT_MAX];
+    kz__aside_text(is->asides, is->high_ms, aside);
     sqlite3_bind_int64(q, 1, s->file.service);
     sqlite3_bind_text(q, 2, is->name, -1, SQLITE_TRANSIENT);
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         sqlite3_bind_int64(q, (int)i + 3, values[i]);
+    sqlite3_bind_text(q, 16, aside, -1, SQLITE_TRANSIENT);
     return kz__sqlite_run(&s->file, q, "cannot be written", err);
 }
 
@@ -196,6 +214,17 @@ static kz__rows rows(kz__table_source *base)
     return kz__sqlite_rows(&((kz__sqlite_source *)base)->file);
 }
 
+/* It counts if a newcomer would find it. */
+static kz_status committed(kz__sqlite_source *s, kz_error *err)
+{
+    kz_status status = kz__sqlite_still_there(&s->file, err);
+    if (status == KZ_OK) {
+        kz__sqlite_raise_mark(&s->file, s->generation);
+        kz__sqlite_tidy(&s->file);
+    }
+    return kz__sqlite_leave(s, status);
+}
+
 static kz_status commit(kz__table_source *base, kz__transaction *t, kz_error *err)
 {
     kz__sqlite_source *s = (kz__sqlite_source *)base;
@@ -204,10 +233,11 @@ static kz_status commit(kz__table_source *base, kz__transaction *t, kz_error *er
         status = write_meta(s, t, err);
     if (status == KZ_OK)
         status = run(s, base->grouped ? KZ__SQL_SAVEPOINT_KEEP : KZ__SQL_COMMIT, "cannot be written", err);
+    s->generation = t->generation;
     if (status)
         end(s, status);
     else if (!base->grouped)
-        kz__sqlite_leave(s, status);
+        status = committed(s, err);
     return status;
 }
 
@@ -230,9 +260,11 @@ static kz_status group_commit(kz__table_source *base, kz_error *err)
 {
     kz__sqlite_source *s = (kz__sqlite_source *)base;
     kz_status status = run(s, KZ__SQL_COMMIT, "cannot be written", err);
-    if (status)
+    if (status) {
         roll_back(s);
-    return kz__sqlite_leave(s, status);
+        return kz__sqlite_leave(s, status);
+    }
+    return committed(s, err);
 }
 
 static const kz__table_store store = {.begin = begin,
@@ -284,6 +316,7 @@ static kz_status sqlite_open(void **out, const char *text, const kz_source_optio
     if (!s)
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
     pthread_mutex_init(&s->lock, NULL);
+    s->file.mark = -1;
     int64_t timeout_ms = options->timeout_ms < 0 ? TIMEOUT_MAX_MS : options->timeout_ms;
     s->file.timeout_ms = timeout_ms < TIMEOUT_MIN_MS   ? TIMEOUT_MIN_MS
                          : timeout_ms > TIMEOUT_MAX_MS ? TIMEOUT_MAX_MS
@@ -296,8 +329,7 @@ static kz_status sqlite_open(void **out, const char *text, const kz_source_optio
     const kz__table_params *params = &s->base.params;
     s->file.must_exist = !params->create;
     if (status == KZ_OK && params->quarantine)
-        s->file.embargo_ms =
-            s->base.clock.wall_ns(s->base.clock.ctx) / KZ__NS_PER_MS + KZ__TWIN_LEASES * params->lease_ms;
+        s->file.lost_ms = s->base.clock.wall_ns(s->base.clock.ctx) / KZ__NS_PER_MS;
     if (status == KZ_OK)
         status = kz__table_source_look(&s->base, &layout, err);
     if (status) {

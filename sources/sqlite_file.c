@@ -14,20 +14,22 @@
 #include <unistd.h>
 
 #define APPLICATION_ID 1803185268 /* the bytes "kzlt" */
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 #define RETRY_MS       5
+#define LOG_PAGES      1000
 
 #define TEXT_OF(x)   TEXT_OF_2(x)
 #define TEXT_OF_2(x) #x
 
 static const char schema[] =
     "CREATE TABLE meta(one INTEGER PRIMARY KEY CHECK(one=1), high_ms INTEGER NOT NULL, generation INTEGER NOT NULL,"
-    " embargo_ms INTEGER NOT NULL, boot TEXT NOT NULL, boot_ms INTEGER NOT NULL, wall_ms INTEGER NOT NULL);"
-    "INSERT INTO meta VALUES(1, 0, 0, 0, '', 0, 0);"
+    " place TEXT NOT NULL, boot TEXT NOT NULL, boot_ms INTEGER NOT NULL, wall_ms INTEGER NOT NULL);"
+    "INSERT INTO meta VALUES(1, 0, 0, '', '', 0, 0);"
     "CREATE TABLE service(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epoch_ms INTEGER NOT NULL,"
     " reserved_bits INTEGER NOT NULL, time_bits INTEGER NOT NULL, node_bits INTEGER NOT NULL,"
     " seq_bits INTEGER NOT NULL, high_blocks INTEGER NOT NULL, max_throughput INTEGER NOT NULL,"
-    " lease_ms INTEGER NOT NULL, granted INTEGER NOT NULL, cursor INTEGER NOT NULL);"
+    " lease_ms INTEGER NOT NULL, granted INTEGER NOT NULL, cursor INTEGER NOT NULL, refused_ms INTEGER NOT NULL,"
+    " settled_ms INTEGER NOT NULL, part INTEGER NOT NULL, aside TEXT NOT NULL);"
     "CREATE TABLE free(service INTEGER NOT NULL, hi INTEGER NOT NULL, lo INTEGER NOT NULL, CHECK(lo<hi),"
     " PRIMARY KEY(service, hi)) WITHOUT ROWID;"
     "CREATE TABLE out(service INTEGER NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL, start_ms INTEGER NOT NULL,"
@@ -40,6 +42,17 @@ static const char schema[] =
     "CREATE INDEX out_request ON out(service, request, lo) WHERE twin=0;"
     "PRAGMA application_id=" TEXT_OF(APPLICATION_ID) ";"
                                                      "PRAGMA user_version=" TEXT_OF(SCHEMA_VERSION) ";";
+
+/* From version 1. */
+static const char upgrade[] =
+    "ALTER TABLE meta ADD COLUMN place TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE service ADD COLUMN refused_ms INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE service ADD COLUMN settled_ms INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE service ADD COLUMN part INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE service ADD COLUMN aside TEXT NOT NULL DEFAULT '';"
+    "UPDATE service SET aside=(SELECT 'q 0 4611686018427387904 '||embargo_ms||' '||char(10) FROM meta)"
+    " WHERE (SELECT embargo_ms>high_ms FROM meta);"
+    "PRAGMA user_version=" TEXT_OF(SCHEMA_VERSION) ";";
 
 kz_status kz__sqlite_failed(const kz__sqlite *file, const char *doing, kz_error *err)
 {
@@ -129,7 +142,7 @@ static kz_status ask_number(kz__sqlite *file, const char *sql, int64_t *number, 
 }
 
 /* Is it ours, or nobody's yet? Asked before anything is written to it. */
-static kz_status check_identity(kz__sqlite *file, bool *empty, kz_error *err)
+static kz_status check_identity(kz__sqlite *file, bool *empty, bool *old, kz_error *err)
 {
     int64_t application, version, objects;
     kz_status status = ask_number(file, "SELECT count(*) FROM sqlite_master", &objects, err);
@@ -140,6 +153,7 @@ static kz_status check_identity(kz__sqlite *file, bool *empty, kz_error *err)
     if (status)
         return status;
     *empty = !objects && !version && !application;
+    *old = version < SCHEMA_VERSION;
     if (*empty)
         return KZ_OK;
     if (application != APPLICATION_ID)
@@ -153,23 +167,33 @@ static kz_status check_identity(kz__sqlite *file, bool *empty, kz_error *err)
     return KZ_OK;
 }
 
+/* After a quarantine nobody holds anything of the file before: its generations are over, and ours lie above. */
+static kz_status note_loss(kz__sqlite *file, kz_error *err)
+{
+    kz__place place = {0};
+    uint64_t generation = 0;
+    char text[KZ__PLACE_TEXT_SIZE];
+    kz__place_lost(&place, KZ__WHY_EMPTY, -1, file->lost_ms, &generation);
+    kz__place_text(&place, text);
+    char *sql = sqlite3_mprintf("UPDATE meta SET place=%Q, generation=%lld", text, (long long)generation);
+    kz_status status = sql ? run_text(file, sql, "cannot be set up", err)
+                           : kz__fail(err, KZ_NO_MEMORY, "lease file %s: out of memory", file->path);
+    sqlite3_free(sql);
+    return status;
+}
+
 /* All or nothing, and by one of those who try at once. */
 static kz_status make_schema(kz__sqlite *file, kz_error *err)
 {
-    bool empty;
+    bool empty, old;
     kz_status status = run_text(file, "BEGIN IMMEDIATE", "cannot be locked", err);
     if (status)
         return status;
-    status = check_identity(file, &empty, err);
-    if (status == KZ_OK && empty) {
-        /* After a quarantine nobody holds anything of the file before: its generations are over, and ours lie above. */
-        char embargo[120];
-        snprintf(embargo, sizeof embargo, "UPDATE meta SET embargo_ms=%lld, generation=%lld",
-                 (long long)file->embargo_ms, (long long)file->embargo_ms * 1000);
-        status = run_text(file, schema, "cannot be set up", err);
-        if (status == KZ_OK)
-            status = run_text(file, embargo, "cannot be set up", err);
-    }
+    status = check_identity(file, &empty, &old, err);
+    if (status == KZ_OK && (empty || old))
+        status = run_text(file, empty ? schema : upgrade, "cannot be set up", err);
+    if (status == KZ_OK && empty && file->lost_ms)
+        status = note_loss(file, err);
     if (status == KZ_OK)
         status = run_text(file, "COMMIT", "cannot be set up", err);
     if (status)
@@ -247,14 +271,30 @@ static kz_status make_file(const kz__sqlite *file, kz_error *err)
     return KZ_OK;
 }
 
+static int note_log(void *ctx, sqlite3 *db, const char *name, int pages)
+{
+    (void)db;
+    (void)name;
+    ((kz__sqlite *)ctx)->log_pages = pages;
+    return SQLITE_OK;
+}
+
+/* Not by itself at a commit: a log that is not the path's any more must not be moved into the file. */
+void kz__sqlite_tidy(kz__sqlite *file)
+{
+    if (file->log_pages >= LOG_PAGES)
+        sqlite3_wal_checkpoint_v2(file->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+}
+
 static kz_status set_up(kz__sqlite *file, kz_error *err)
 {
     if (sqlite3_open_v2(file->path, &file->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         return file->db ? kz__sqlite_failed(file, "cannot be opened", err)
                         : kz__fail(err, KZ_NO_MEMORY, "lease file %s: out of memory", file->path);
     sqlite3_busy_timeout(file->db, file->timeout_ms);
-    bool empty = false;
-    kz_status status = check_identity(file, &empty, err);
+    sqlite3_wal_hook(file->db, note_log, file);
+    bool empty = false, old = false;
+    kz_status status = check_identity(file, &empty, &old, err);
     if (status == KZ_OK && sqlite3_db_readonly(file->db, "main"))
         status = kz__fail(err, KZ_STORE,
                           "lease file %s: it cannot be written by this user: give it the permission, or name another "
@@ -262,33 +302,27 @@ static kz_status set_up(kz__sqlite *file, kz_error *err)
                           file->path);
     if (status == KZ_OK)
         status = check_settings(file, err);
-    if (status == KZ_OK && empty)
+    if (status == KZ_OK && old)
         status = make_schema(file, err);
+    /* A read has opened the log and its index. */
+    int64_t generation;
+    if (status == KZ_OK)
+        status = ask_number(file, "SELECT generation FROM meta", &generation, err);
     return status;
-}
-
-static kz_status identify(kz__sqlite *file, kz_error *err)
-{
-    if (file->identified)
-        return kz__sqlite_still_there(file, err);
-    if (stat(file->path, &file->identity))
-        return kz__fail(err, KZ_STORE, "lease file %s: %s", file->path, strerror(errno));
-    file->identified = true;
-    return KZ_OK;
 }
 
 kz_status kz__sqlite_open(kz__sqlite *file, kz_error *err)
 {
     struct stat there;
     /* A file that was open before and is gone must not be made anew. */
-    kz_status status = file->identified ? kz__sqlite_still_there(file, err) : KZ_OK;
+    kz_status status = kz__sqlite_still_there(file, err);
     if (status == KZ_OK && stat(file->path, &there) && errno == ENOENT)
         status = make_file(file, err);
     /* The change to a write-ahead log does not wait for others by itself. */
     for (int waited_ms = 0; status == KZ_OK; waited_ms += RETRY_MS) {
         status = set_up(file, err);
         if (status == KZ_OK)
-            status = identify(file, err);
+            status = kz__sqlite_identify(file, err);
         if (status == KZ_OK)
             return KZ_OK;
         kz__sqlite_close(file);
@@ -302,23 +336,16 @@ kz_status kz__sqlite_open(kz__sqlite *file, kz_error *err)
 
 void kz__sqlite_close(kz__sqlite *file)
 {
+    /* What is in a log that nobody else sees must not get into the file that others use by now. */
+    if (file->db && file->identity && kz__sqlite_is_detached(file))
+        sqlite3_db_config(file->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     for (size_t i = 0; i < KZ__SQL_COUNT; i++) {
         sqlite3_finalize(file->statements[i]);
         file->statements[i] = NULL;
     }
     sqlite3_close(file->db);
     file->db = NULL;
-}
-
-kz_status kz__sqlite_still_there(const kz__sqlite *file, kz_error *err)
-{
-    struct stat now;
-    if (stat(file->path, &now) == 0 && now.st_dev == file->identity.st_dev && now.st_ino == file->identity.st_ino)
-        return KZ_OK;
-    return kz__fail(err, KZ_STORE,
-                    "lease file %s: it was removed or replaced while in use, so others may be granted the same: put "
-                    "it back, or stop all who use it and start anew with ?amnesia=quarantine",
-                    file->path);
+    kz__sqlite_forget(file);
 }
 
 bool kz__sqlite_is_remote(const char *path)

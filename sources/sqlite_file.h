@@ -2,19 +2,20 @@
 #ifndef KZ_SOURCES_SQLITE_FILE_H
 #define KZ_SOURCES_SQLITE_FILE_H
 
-#include "core/table.h"
+#include "core/place.h"
 
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-/* Every statement that is used more than once, by name. */
 /* Services with these settings that nobody has used since ?1. One that was used has a row at least until it is used
  * again, which ends when its last window did. */
 #define KZ__SQLITE_IDLE                                                                                                \
     "SELECT id FROM service WHERE granted=1 AND name<>'default' AND name<>?2 AND epoch_ms=?3 AND reserved_bits=?4"     \
     " AND time_bits=?5 AND node_bits=?6 AND seq_bits=?7 AND high_blocks=?8 AND max_throughput=?9 AND lease_ms=?10"     \
+    " AND aside NOT LIKE 'r %' AND aside NOT LIKE '%'||char(10)||'r %'"                                                \
     " AND (SELECT max(end_ms) FROM out WHERE service=service.id)<?1"
 
+/* Every statement that is used more than once, by name. */
 #define KZ__SQLITE_STATEMENTS(X)                                                                                       \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                                        \
     X(COMMIT, "COMMIT")                                                                                                \
@@ -22,16 +23,19 @@
     X(SAVEPOINT, "SAVEPOINT part")                                                                                     \
     X(SAVEPOINT_UNDO, "ROLLBACK TO part")                                                                              \
     X(SAVEPOINT_KEEP, "RELEASE part")                                                                                  \
-    X(META_READ, "SELECT high_ms, generation, embargo_ms, boot, boot_ms, wall_ms FROM meta")                           \
-    X(META_WRITE, "UPDATE meta SET high_ms=?1, generation=?2, boot=?3, boot_ms=?4, wall_ms=?5")                        \
+    X(META_READ, "SELECT high_ms, generation, place, boot, boot_ms, wall_ms FROM meta")                                \
+    X(META_WRITE, "UPDATE meta SET high_ms=?1, generation=?2, boot=?3, boot_ms=?4, wall_ms=?5, place=?6")              \
     X(SERVICE_READ, "SELECT id, epoch_ms, reserved_bits, time_bits, node_bits, seq_bits, high_blocks, max_throughput," \
-                    " lease_ms, granted, cursor FROM service WHERE name=?1")                                           \
+                    " lease_ms, granted, cursor, refused_ms, settled_ms, part, aside FROM service WHERE name=?1")      \
+    X(SERVICE_RESERVED, "SELECT name, node_bits, seq_bits, aside FROM service WHERE name>=?1 AND aside<>''"            \
+                        " ORDER BY name")                                                                              \
     X(SERVICE_NEXT, "SELECT coalesce(max(id), 0)+1 FROM service")                                                      \
     X(SERVICE_WRITE, "INSERT INTO service(id, name, epoch_ms, reserved_bits, time_bits, node_bits, seq_bits,"          \
-                     " high_blocks, max_throughput, lease_ms, granted, cursor) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10," \
-                     "?11,?12) ON CONFLICT(id) DO UPDATE SET epoch_ms=?3, reserved_bits=?4, time_bits=?5,"             \
+                     " high_blocks, max_throughput, lease_ms, granted, cursor, refused_ms, settled_ms, part, aside)"   \
+                     " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16) ON CONFLICT(id) DO UPDATE SET "  \
+                     "epoch_ms=?3, reserved_bits=?4, time_bits=?5,"                                                    \
                      " node_bits=?6, seq_bits=?7, high_blocks=?8, max_throughput=?9, lease_ms=?10, granted=?11,"       \
-                     " cursor=?12")                                                                                    \
+                     " cursor=?12, refused_ms=?13, settled_ms=?14, part=?15, aside=?16")                               \
     X(SERVICE_COUNT, "SELECT count(*) FROM service")                                                                   \
     X(IDLE_FREE, "DELETE FROM free WHERE service IN (" KZ__SQLITE_IDLE ")")                                            \
     X(IDLE_SERVICE, "DELETE FROM service WHERE id IN (" KZ__SQLITE_IDLE ")")                                           \
@@ -71,24 +75,44 @@ typedef enum kz__sqlite_name {
         KZ__SQL_COUNT
 } kz__sqlite_name;
 
+typedef struct kz__sqlite_identity kz__sqlite_identity;
+
 typedef struct kz__sqlite {
     sqlite3 *db; /* NULL: closed for the moment */
     sqlite3_stmt *statements[KZ__SQL_COUNT];
     char *path;
     int timeout_ms;
-    int64_t embargo_ms; /* for a file that is made */
+    int64_t lost_ms; /* for a file that is made: when it was found missing, under quarantine; 0: it is simply new */
     bool must_exist;
-    struct stat identity; /* of the file that was opened first */
-    bool identified;
-    int64_t service; /* the rows are this one's */
+    ino_t first_ino; /* of the file that was opened first; 0: none was */
+    dev_t first_dev;
+    kz__sqlite_identity *identity; /* of what is open; NULL: closed */
+    int mark;                      /* the file beside it with the latest generation; -1: none */
+    int log_pages;                 /* after the last commit */
+    int64_t service;               /* the rows are this one's */
 } kz__sqlite;
 
 /* Opens the file, and makes it where there is none. Everything that is wrong with it is KZ_STORE. */
 kz_status kz__sqlite_open(kz__sqlite *file, kz_error *err);
 void kz__sqlite_close(kz__sqlite *file);
 
-/* KZ_STORE if the path no longer leads to the file that was opened: others would be granted from another table. */
+/* sources/sqlite_place.c. Notes which files are open, and ends that. */
+kz_status kz__sqlite_identify(kz__sqlite *file, kz_error *err);
+void kz__sqlite_forget(kz__sqlite *file);
+
+/* KZ_STORE if the path no longer leads to the files that were opened: others would be granted from another table. */
 kz_status kz__sqlite_still_there(const kz__sqlite *file, kz_error *err);
+bool kz__sqlite_is_detached(const kz__sqlite *file);
+
+/* A generation that is committed, for those who find an older copy of the file later. */
+void kz__sqlite_raise_mark(const kz__sqlite *file, uint64_t generation);
+
+/* The place of a table with that generation (core/place.h). */
+void kz__sqlite_place_now(const kz__sqlite *file, uint64_t generation, kz__place *kept,
+                          char name[static KZ__PLACE_SIZE]);
+
+/* After a commit that counts: moves the log into the file when it has become long. */
+void kz__sqlite_tidy(kz__sqlite *file);
 
 /* What the last call on the file failed with. */
 kz_status kz__sqlite_failed(const kz__sqlite *file, const char *doing, kz_error *err);

@@ -92,9 +92,7 @@ kz_status kz__sqlite_enter(kz__sqlite_source *s, kz_error *err)
     pthread_mutex_lock(&s->lock);
     if (s->file.db) {
         kz_status status = kz__sqlite_still_there(&s->file, err);
-        if (status)
-            pthread_mutex_unlock(&s->lock);
-        return status;
+        return status ? kz__sqlite_leave(s, status) : KZ_OK;
     }
     kz_status status = kz__sqlite_open(&s->file, err);
     if (status == KZ_OK)

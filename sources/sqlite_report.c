@@ -10,6 +10,26 @@ static void copy_text(sqlite3_stmt *q, int column, char *out, size_t size)
     snprintf(out, size, "%s", text ? text : "");
 }
 
+static kz_status add_reserved(kz__sqlite *file, const kz__transaction *t, const kz_list_from *from,
+                              kz_lease_info *lines, size_t room, size_t *count, kz_error *err)
+{
+    sqlite3_stmt *q;
+    kz_status status = kz__sqlite_use(file, KZ__SQL_SERVICE_RESERVED, &q, err);
+    if (status)
+        return status;
+    sqlite3_bind_text(q, 1, from->service, -1, SQLITE_TRANSIENT);
+    while ((status = kz__sqlite_step(file, q, "cannot be read", err)) == KZ_OK) {
+        char aside[KZ__ASIDE_TEXT_MAX];
+        kz__service service = {.node_bits = (uint8_t)sqlite3_column_int(q, 1),
+                               .seq_bits = (uint8_t)sqlite3_column_int(q, 2)};
+        copy_text(q, 0, service.name, sizeof service.name);
+        copy_text(q, 3, aside, sizeof aside);
+        if (kz__aside_parse(aside, service.asides, NULL) == KZ_OK)
+            kz__page_add_reserved(&service, from, t->now_ms, lines, room, count);
+    }
+    return status == KZ_NOT_FOUND ? KZ_OK : status;
+}
+
 kz_status kz__sqlite_page(kz__table_source *base, const kz__transaction *t, const kz_list_from *from,
                           kz_lease_info *lines, size_t room, size_t *count, kz_error *err)
 {
@@ -35,7 +55,7 @@ kz_status kz__sqlite_page(kz__table_source *base, const kz__transaction *t, cons
         copy_text(q, 0, line->service, sizeof line->service);
         copy_text(q, 1, line->holder, sizeof line->holder);
     }
-    return status == KZ_NOT_FOUND ? KZ_OK : status;
+    return status == KZ_NOT_FOUND ? add_reserved(file, t, from, lines, room, count, err) : status;
 }
 
 /* Counts what is held and what could be granted now. */

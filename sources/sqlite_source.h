@@ -11,6 +11,7 @@ typedef struct kz__sqlite_source {
     kz__table_source base;
     kz__sqlite file;
     kz__table_time time;  /* as the transaction will write it */
+    uint64_t generation;  /* as it was written last */
     pthread_mutex_t lock; /* held in a transaction, and from the first to the last of a group */
     struct kz__sqlite_source *next;
 } kz__sqlite_source;

@@ -89,12 +89,38 @@ static bool lacks_secrets(kz__table_source *s, const kz__transaction *t)
     return true;
 }
 
-static kz_status run(kz__table_source *s, kz__transaction *t, work_fn work, const void *what, kz_error *err)
+/* The service as it is now, after a change of place. */
+static kz_status settle(kz__table_source *s, kz__transaction *t, kz_error *err)
 {
+    kz__rows rows = s->store->rows(s);
+    bool changed;
     t->service.high_ms = t->high_ms;
     t->service.generation = t->generation;
-    t->service.embargo_ms = t->embargo_ms;
-    kz_status status = work(s, t, what, err);
+    kz_status status = kz__place_settle(&rows, &t->service, &t->place, t->now_ms, &changed, err);
+    t->moved |= changed;
+    t->service_write |= changed;
+    return status;
+}
+
+static void note_news(kz__table_source *s, const kz__transaction *t)
+{
+    const kz__aside *one = kz__aside_until(t->service.asides, t->now_ms);
+    if (t->moved && t->service_write && one && one->why != KZ__WHY_RESERVED)
+        snprintf(s->news, sizeof s->news,
+                 "%s: %s. Machine IDs of service %s that it may have granted and forgotten are set aside for %" PRId64
+                 " s",
+                 s->name,
+                 one->why == KZ__WHY_EMPTY ? "the store was found empty"
+                                           : "the store went back in time, or another copy of it took over",
+                 t->service.name, (one->until_ms - t->now_ms + 999) / 1000);
+}
+
+static kz_status run(kz__table_source *s, kz__transaction *t, work_fn work, const void *what, kz_error *err)
+{
+    t->service.generation = t->generation;
+    kz_status status = t->found ? settle(s, t, err) : KZ_OK;
+    if (status == KZ_OK)
+        status = work(s, t, what, err);
     t->generation = t->service.generation;
     return status;
 }
@@ -103,8 +129,34 @@ static void log_step(kz__table_source *s)
 {
     if (s->grouped)
         return;
+    if (*s->news && s->options.log)
+        s->options.log(s->options.log_ctx, KZ_LOG_WARNING, s->news);
+    *s->news = '\0';
     kz__table_step_log(&s->options, s->name, s->step_ms);
     s->step_ms = 0;
+}
+
+/* Nothing but the change of place that `what` saw, if it saw one. */
+static kz_status move_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
+{
+    const kz__transaction *was = what;
+    if (was && t->place.since_ms < was->place.since_ms) {
+        t->place = was->place;
+        t->generation = t->service.generation = was->place_generation;
+    }
+    return t->found ? settle(s, t, err) : KZ_OK;
+}
+
+static kz_status change(kz__table_source *s, const kz__table_ask *ask, work_fn work, const void *what,
+                        kz__transaction *t, kz_error *err);
+
+/* The call failed, but what the change of place led to must stay: else its time would be counted from later on. */
+static kz_status keep_the_move(kz__table_source *s, const char *service, const kz__transaction *was, kz_status status)
+{
+    kz__transaction t;
+    kz__table_ask ask = {.service = service, .write = true};
+    (void)change(s, &ask, move_work, was, &t, NULL);
+    return status;
 }
 
 /* From begin to commit, and anew if somebody was faster. A sweep that found no node free is kept, else the next call
@@ -121,17 +173,22 @@ static kz_status change(kz__table_source *s, const kz__table_ask *ask, work_fn w
             s->store->rollback(s, KZ_OK);
             continue;
         }
+        if (ask->write)
+            t->moved =
+                kz__place_moved(&t->place, t->place_name, t->place_passed, t->high_ms, t->now_ms, &t->generation);
         status = run(s, t, work, what, err);
         if (status && (status != KZ_NO_FREE_NODE || !t->found)) {
             s->store->rollback(s, status);
             if (status != KZ_AGAIN || s->grouped)
-                return status;
+                return t->moved && work != move_work ? keep_the_move(s, ask->service, t, status) : status;
             attempt++;
             continue;
         }
         kz_status kept = s->store->commit(s, t, status ? NULL : err);
         if (kept == KZ_OK && t->step_ms)
             s->step_ms = t->step_ms;
+        if (kept == KZ_OK)
+            note_news(s, t);
         if (kept == KZ_AGAIN) {
             attempt++;
             continue;
@@ -153,11 +210,10 @@ static kz_status make_service(kz__table_source *s, kz__transaction *t, const cha
     kz_status status = kz__service_init(&t->service, name, &s->params.layout, s->params.lease_ms, err);
     if (status)
         return status;
-    t->service.high_ms = t->high_ms;
-    t->service.generation = t->generation;
-    t->service.embargo_ms = t->embargo_ms;
     kz__rows rows = s->store->rows(s);
-    return kz__table_create(&rows, &t->service, err);
+    kz__place_created(&t->service, &t->place);
+    status = kz__table_create(&rows, &t->service, err);
+    return status ? status : settle(s, t, err);
 }
 
 /* A service nobody used for so long makes room for others. Its highest time is the table's, so one that is made again
@@ -201,6 +257,16 @@ static kz_status acquire_work(kz__table_source *s, kz__transaction *t, const voi
                                .secrets = (const char(*)[KZ_SECRET_SIZE])s->secrets,
                                .secret_count = s->secret_count};
     kz__rows rows = s->store->rows(s);
+    bool knows = true;
+    if (request->holds && t->found)
+        status = kz__place_knows(&rows, &t->service, request->holds, t->now_ms, &knows, err);
+    if (status == KZ_OK && !knows) {
+        kz__place_lost(&t->place, KZ__WHY_PLACE, KZ__PLACE_MARGIN_MS, t->now_ms, &t->generation);
+        t->place_generation = t->generation;
+        status = settle(s, t, err);
+    }
+    if (status)
+        return status;
     t->service_write = true;
     return kz__table_acquire(&rows, &t->service, &asked, &s->grant, err);
 }
@@ -274,13 +340,29 @@ kz_status kz__table_source_configure(void *ctx, const kz_service_settings *setti
     return status ? status : change(s, &ask, configure_work, settings, &t, err);
 }
 
-static kz_status now_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
+static kz_status reserve_work(kz__table_source *s, kz__transaction *t, const void *what, kz_error *err)
 {
-    (void)s;
-    (void)t;
-    (void)what;
-    (void)err;
-    return KZ_OK;
+    const kz_reservation *reservation = what;
+    const char *name = NULL;
+    kz_status status = kz__table_service(&s->params, reservation->service, &name, err);
+    if (status == KZ_OK && !t->found && reservation->end)
+        return kz__fail(err, KZ_NOT_FOUND, "there is no service %s", name);
+    if (status == KZ_OK && !t->found)
+        status = make_service(s, t, name, err);
+    if (status)
+        return status;
+    kz__rows rows = s->store->rows(s);
+    t->service_write = true;
+    return kz__table_reserve(&rows, &t->service, reservation, t->now_ms, err);
+}
+
+kz_status kz__table_source_reserve(void *ctx, const kz_reservation *reservation, kz_error *err)
+{
+    kz__table_source *s = ctx;
+    kz__table_ask ask = {.write = true};
+    kz__transaction t;
+    kz_status status = kz__table_service(&s->params, reservation->service, &ask.service, err);
+    return status ? status : change(s, &ask, reserve_work, reservation, &t, err);
 }
 
 /* Thousands of clients ask this twice a minute, so it is written once a second at most. */
@@ -296,7 +378,7 @@ kz_status kz__table_source_now(void *ctx, int64_t *source_ms, uint64_t *generati
     /* A table that is not there yet is not made by a question. */
     if (t.high_ms && t.now_ms - t.high_ms > NOW_AHEAD_MS) {
         ask.write = true;
-        status = change(s, &ask, now_work, NULL, &t, err);
+        status = change(s, &ask, move_work, NULL, &t, err);
         if (status)
             return status;
     }
@@ -359,6 +441,42 @@ void kz__row_line(const kz__service *service, const kz__row *row, const kz__row 
                             .fallback_expired_ms = live ? twin->end_ms : row->end_ms};
     strcpy(line->service, service->name);
     strcpy(line->holder, row->holder);
+}
+
+static int line_order(const kz_lease_info *a, const char *service, uint32_t id)
+{
+    int order = strcmp(a->service, service);
+    return order ? order : (a->id > id) - (a->id < id);
+}
+
+void kz__page_add_reserved(const kz__service *service, const kz_list_from *from, int64_t now_ms, kz_lease_info *lines,
+                           size_t room, size_t *count)
+{
+    for (size_t i = 0; i < KZ__ASIDES; i++) {
+        const kz__aside *one = &service->asides[i];
+        if (one->why != KZ__WHY_RESERVED || !kz__aside_in_force(one, now_ms))
+            continue;
+        kz_lease_info line = {.kind = KZ_LINE_RESERVED,
+                              .id = (uint32_t)(one->lo >> service->seq_bits),
+                              .nodes = (uint32_t)((one->hi - one->lo) >> service->seq_bits),
+                              .node_bits = service->node_bits,
+                              .seq_bits = service->seq_bits,
+                              .expired_ms = one->until_ms ? one->until_ms : INT64_MAX};
+        line.fallback_created_ms = line.fallback_expired_ms = line.expired_ms;
+        strcpy(line.service, service->name);
+        strcpy(line.holder, one->note);
+        if (from->only_id ? line.id != from->id : line_order(&line, from->service, from->id) < 0)
+            continue;
+        size_t at = *count;
+        while (at && line_order(&lines[at - 1], line.service, line.id) > 0)
+            at--;
+        if (at == room)
+            continue;
+        if (*count < room)
+            ++*count;
+        memmove(&lines[at + 1], &lines[at], (*count - at - 1) * sizeof *lines);
+        lines[at] = line;
+    }
 }
 
 /* Page by page, so that the caller is not called with a lock held. */

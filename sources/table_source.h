@@ -6,6 +6,7 @@
 #define KZ_SOURCES_TABLE_SOURCE_H
 
 #include "core/find_block.h"
+#include "core/place.h"
 #include "sources/table_params.h"
 #include "sources/table_time.h"
 
@@ -19,15 +20,19 @@ typedef struct kz__table_ask {
 
 /* A transaction. begin fills it, the flow changes it, commit writes it. */
 typedef struct kz__transaction {
-    unsigned attempt;    /* 0; then how often somebody was faster */
-    int64_t now_ms;      /* the table's time, at or above high_ms. commit writes it as the highest */
-    int64_t high_ms;     /* the highest time that was written before */
-    int64_t step_ms;     /* the wall clock was set by this much since then; 0: it was not */
-    uint64_t generation; /* of the whole table */
-    int64_t embargo_ms;
-    bool found;          /* there is a service of that name */
-    bool service_write;  /* by the flow: commit writes the service, which is new if it was not found */
-    kz__service service; /* as it is kept: high_ms, generation and embargo_ms are the table's, and the flow's to set */
+    unsigned attempt;                /* 0; then how often somebody was faster */
+    int64_t now_ms;                  /* the table's time, at or above high_ms. commit writes it as the highest */
+    int64_t high_ms;                 /* the highest time that was written before */
+    int64_t step_ms;                 /* the wall clock was set by this much since then; 0: it was not */
+    uint64_t generation;             /* of the whole table */
+    kz__place place;                 /* as it is kept. commit writes it */
+    char place_name[KZ__PLACE_SIZE]; /* by begin: which copy of the store this is now; "": it cannot forget */
+    unsigned place_passed;           /* by begin: how many took over since place.name; 0: it cannot tell */
+    uint64_t place_generation;       /* by the flow: what a table that forgot what a caller holds goes on with */
+    bool moved;                      /* by the flow: the place has changed, and what that led to is kept in any case */
+    bool found;                      /* there is a service of that name */
+    bool service_write;              /* by the flow: commit writes the service, which is new if it was not found */
+    kz__service service;             /* as it is kept: high_ms and generation are the table's, and the flow's to set */
 } kz__transaction;
 
 typedef struct kz__table_source kz__table_source;
@@ -68,9 +73,10 @@ struct kz__table_source {
     kz__table_params params;
     kz_source_options options; /* its clock is `clock` */
     kz_clock clock;
-    bool grouped;    /* between group_begin and group_commit */
-    int64_t step_ms; /* a step of the wall clock, to be logged when nothing is locked any more */
-    int64_t full_ms; /* by the boot clock: when there was no room for another service; 0: never */
+    bool grouped;               /* between group_begin and group_commit */
+    int64_t step_ms;            /* a step of the wall clock, to be logged when nothing is locked any more */
+    char news[KZ_MESSAGE_SIZE]; /* and what a change of place led to */
+    int64_t full_ms;            /* by the boot clock: when there was no room for another service; 0: never */
     kz_grant grant;
     uint8_t seq_bits; /* of the smallest blocks seen so far */
     size_t secret_count;
@@ -94,6 +100,7 @@ void kz__table_source_close(void *ctx, bool forked); /* frees it */
 kz_status kz__table_source_acquire(void *ctx, const kz_acquire *request, kz_grant *grant, kz_error *err);
 kz_status kz__table_source_release(void *ctx, const kz_release *release, kz_error *err);
 kz_status kz__table_source_configure(void *ctx, const kz_service_settings *settings, kz_error *err);
+kz_status kz__table_source_reserve(void *ctx, const kz_reservation *reservation, kz_error *err);
 kz_status kz__table_source_now(void *ctx, int64_t *source_ms, uint64_t *generation, kz_error *err);
 kz_status kz__table_source_list(void *ctx, const kz_list_from *from, kz_lease_visit visit, void *visit_ctx,
                                 kz_error *err);
@@ -105,11 +112,15 @@ kz_status kz__table_source_group_commit(void *ctx, kz_error *err);
     .struct_size = sizeof(kz_source_ops), .acquire = kz__table_source_acquire, .release = kz__table_source_release,    \
     .now = kz__table_source_now, .list = kz__table_source_list, .health = kz__table_source_health,                     \
     .group_begin = kz__table_source_group_begin, .group_commit = kz__table_source_group_commit,                        \
-    .configure = kz__table_source_configure
+    .configure = kz__table_source_configure, .reserve = kz__table_source_reserve
 
 /* Counts what is held and what could be granted now, row by row. Nothing for a service that was not found. */
 kz_status kz__table_source_count(kz__table_source *s, const kz__transaction *t, kz_source_health *health,
                                  kz_error *err);
+
+/* Puts the lines of what is reserved into a page of leases, where they belong; a full page loses as many at its end. */
+void kz__page_add_reserved(const kz__service *service, const kz_list_from *from, int64_t now_ms, kz_lease_info *lines,
+                           size_t room, size_t *count);
 
 /* A line of a listing. `twin` is the row at the lease's first slot in the fallback half, or NULL. */
 bool kz__row_is_listed(const kz__service *service, const kz__row *row, int64_t now_ms);

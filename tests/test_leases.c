@@ -865,8 +865,8 @@ static int make_place(void **state)
 static int remove_place(void **state)
 {
     const place *here = *state;
-    static const char *const ends[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const ends[] = {"", "-wal", "-shm", "-mark"};
+    for (size_t i = 0; i < 4; i++) {
         char path[160];
         snprintf(path, sizeof path, "%s%s", here->path, ends[i]);
         unlink(path);
@@ -1267,6 +1267,29 @@ static void a_child_without_a_thread_for_its_keeper_is_told_and_tries_again(void
     kz_close(gen);
 }
 
+/* An answer that went astray and comes now must not move the clock, nor stop anybody. */
+static void an_old_answer_about_the_time_is_not_used(void **state)
+{
+    (void)state;
+    script_reset(60000);
+    kz_options options = brisk(KZ_FALLBACK_NEVER);
+    kz_generator *gen = open_with("scripted:", &options);
+    kz__errand errand = {.task = {.deed = KZ__SYNC}};
+    kz_grant *late = calloc(1, sizeof *late);
+    assert_non_null(late);
+    *late = (kz_grant){.source_ms = wall_ms() + 3600000, .generation = 50};
+    kz_error err = {0};
+    int64_t before_ns = kz__id_ns(gen);
+    assert_status(kz__keeping_done(gen, &errand, KZ_OK, late, &err), KZ_STORE);
+    assert_contains(err.message, "went back in time");
+    assert_true(kz__id_ns(gen) - before_ns < 1800000 * KZ__NS_PER_MS);
+    late->generation = scripted->generation + 1;
+    assert_ok(kz__keeping_done(gen, &errand, KZ_OK, late, &err));
+    assert_true(kz__id_ns(gen) - before_ns > 1800000 * KZ__NS_PER_MS);
+    free(late);
+    kz_close(gen);
+}
+
 /* What its parent saw counts for it too: else it would take a lease from a table that forgot who holds it. */
 static void a_child_remembers_the_generation_that_its_parent_saw(void **state)
 {
@@ -1433,6 +1456,7 @@ int main(void)
         cmocka_unit_test(a_copy_of_a_generator_is_given_a_lease_of_its_own),
         cmocka_unit_test(a_child_of_a_generator_over_memory_is_refused),
         cmocka_unit_test(a_child_remembers_the_generation_that_its_parent_saw),
+        cmocka_unit_test(an_old_answer_about_the_time_is_not_used),
     };
     void *page = mmap(NULL, sizeof *scripted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || kz_source_register(&scripted_ops, NULL))

@@ -414,6 +414,65 @@ static void a_block_that_only_a_moved_number_hides_does_not_count(void **state)
     tear_down(&f);
 }
 
+static kz_status reserve(fixture *f, uint32_t first, uint32_t last, int64_t until_ms, int64_t now_ms)
+{
+    kz_node_range range = {first, last};
+    kz_reservation wanted = {.ranges = &range, .count = 1, .until_ms = until_ms, .note = "old"};
+    return kz__table_reserve(&f->rows, &f->service, &wanted, now_ms, &f->err);
+}
+
+static void reserved_nodes_are_granted_to_nobody_until_they_are_freed(void **state)
+{
+    (void)state;
+    fixture f;
+    set_up(&f);
+    assert_ok(reserve(&f, 0, 3, 0, T0));
+    assert_ok(reserve(&f, 5, 5, T0 + LEASE, T0));
+    assert_int_equal(grant_at(&f, "first", T0), 4);
+    assert_int_equal(grant_at(&f, "first", T0), 6);
+    for (int i = 0; i < NODES - 7; i++)
+        grant_at(&f, "first", T0);
+    assert_status(acquire_at(&f, "first", 1, 1, T0), KZ_NO_FREE_NODE);
+    /* The one with a free twin comes first. */
+    assert_int_equal(grant_at(&f, "first", T0 + LEASE), 5);
+    kz_node_range range = {2, 3};
+    kz_reservation end = {.ranges = &range, .count = 1, .end = true};
+    assert_ok(kz__table_reserve(&f.rows, &f.service, &end, T0 + LEASE, &f.err));
+    f.service.cursor = 0;
+    assert_int_equal(grant_at(&f, "first", T0 + LEASE), 2);
+    tear_down(&f);
+}
+
+static void a_node_that_is_leased_cannot_be_reserved_and_nothing_changes(void **state)
+{
+    (void)state;
+    fixture f;
+    set_up(&f);
+    assert_int_equal(grant_at(&f, "first", T0), 0);
+    f.service.high_blocks = true;
+    assert_ok(acquire_at(&f, "first", 1, 16, T0)); /* nodes 2 and 3 */
+    uint64_t generation = f.service.generation;
+    const kz_node_range ranges[] = {{10, 12}, {0, 0}};
+    kz_reservation wanted = {.ranges = ranges, .count = 2};
+    assert_status(kz__table_reserve(&f.rows, &f.service, &wanted, T0 + 1000, &f.err), KZ_IN_USE);
+    assert_contains(f.err.message, "node 0 of service default is leased for another 599 s");
+    assert_status(reserve(&f, 3, 3, 0, T0), KZ_IN_USE);
+    assert_status(reserve(&f, 30, 32, 0, T0), KZ_INVALID);
+    assert_contains(f.err.message, "service default has 0-31 to lease");
+    assert_status(reserve(&f, 3, 2, 0, T0), KZ_INVALID);
+    assert_status(reserve(&f, 9, 9, T0, T0), KZ_INVALID);
+    assert_int_equal(f.service.generation, generation);
+    uint64_t past;
+    assert_true(kz__may_grant(f.service.asides, 0, 8 * NODES, T0, &past));
+    /* What has ended is free. */
+    assert_ok(reserve(&f, 0, 3, 0, T0 + LEASE));
+    for (uint32_t i = 0; i < 5; i++)
+        assert_ok(reserve(&f, 5 + 2 * i, 5 + 2 * i, 0, T0 + LEASE));
+    assert_status(reserve(&f, 20, 20, 0, T0 + LEASE), KZ_INVALID);
+    assert_contains(f.err.message, "more than 6");
+    tear_down(&f);
+}
+
 static void the_place_is_a_text_and_back(void **state)
 {
     (void)state;
@@ -457,6 +516,8 @@ int main(void)
         cmocka_unit_test(an_empty_store_that_may_have_lost_everything_waits),
         cmocka_unit_test(high_blocks_change_their_half),
         cmocka_unit_test(a_block_that_only_a_moved_number_hides_does_not_count),
+        cmocka_unit_test(reserved_nodes_are_granted_to_nobody_until_they_are_freed),
+        cmocka_unit_test(a_node_that_is_leased_cannot_be_reserved_and_nothing_changes),
         cmocka_unit_test(the_place_is_a_text_and_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,6 +201,8 @@ static bool acquire(story *s, uint64_t dice)
     s->none_free += wanted == KZ_NO_FREE_NODE;
     s->all_aside += wanted == KZ_UNAVAILABLE;
     s->conflicts += wanted == KZ_CONFLICT;
+    if (wanted == KZ_NO_FREE_NODE)
+        s->model = after;
     if (wanted)
         return true;
     s->model = after;
@@ -267,7 +269,8 @@ static void begin(story *s, uint64_t seed)
     s->now_ms = s->table.grant.source_ms + 800;
     /* What is set aside is so for five leases: else little would be left to tell. */
     s->place = (kz__place){.name = "first"};
-    set(s, "margin", 0);
+    set(s, "margin", 1);
+    s->place.margin_ms = 1;
     table_close(&s->table);
     assert_ok(table_try(&s->table, url, "default", NULL, 5000));
 }

@@ -43,7 +43,7 @@ static int end(void **state)
     (void)state;
     ops->close(source, false);
     source = NULL;
-    static const char *const files[] = {"leases.db", "leases.db-wal", "leases.db-shm", "leases.db.mark"};
+    static const char *const files[] = {"leases.db", "leases.db-wal", "leases.db-shm", "leases.db-mark"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", folder, files[i]);

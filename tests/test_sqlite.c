@@ -193,7 +193,7 @@ static void a_newer_schema_is_refused(void **state)
 {
     (void)state;
     ops->close(open_source(url), false);
-    run_sql("PRAGMA user_version=2");
+    run_sql("PRAGMA user_version=3");
     assert_refused("newer version");
 }
 
@@ -303,6 +303,168 @@ static void a_file_that_was_replaced_is_noticed(void **state)
     ops->close(source, false);
 }
 
+static void remove_log(void)
+{
+    char log[160], index[160];
+    snprintf(log, sizeof log, "%s-wal", path);
+    snprintf(index, sizeof index, "%s-shm", path);
+    assert_int_equal(unlink(log), 0);
+    assert_int_equal(unlink(index), 0);
+}
+
+enum { K = 8192 / 4 }; /* how many nodes are set aside when the file may have forgotten grants */
+
+/* Others would start from what the file itself has: what is granted from the log is granted twice. */
+static void a_log_that_was_removed_is_noticed_and_the_file_goes_on_behind_what_it_forgot(void **state)
+{
+    (void)state;
+    void *source = open_source(url);
+    grant_one(source);
+    run_sql("PRAGMA wal_checkpoint");
+    assert_int_equal(grant_one(source).id, 1);
+    remove_log();
+    assert_status(acquire(source), KZ_STORE);
+    assert_contains(err.message, "removed or replaced");
+    uint64_t generation = grant.generation;
+    assert_int_equal(grant_one(source).id, 1 + K);
+    assert_true(grant.generation >> 32 > generation >> 32);
+    void *newcomer = open_source(url);
+    assert_int_equal(grant_one(newcomer).id, 2 + K);
+    ops->close(newcomer, false);
+    ops->close(source, false);
+}
+
+static int64_t robbed_wall(void *ctx)
+{
+    int *left = ctx;
+    if (--*left == 0)
+        remove_log();
+    return kz__machine_clock.wall_ns(kz__machine_clock.ctx);
+}
+
+static int64_t machine_boot(void *ctx)
+{
+    (void)ctx;
+    return kz__machine_clock.boot_ns(kz__machine_clock.ctx);
+}
+
+/* The file is looked at again after the commit, and the grant is not given. */
+static void a_log_that_is_removed_within_a_transaction_is_noticed(void **state)
+{
+    (void)state;
+    void *source = NULL;
+    int reads_left = -1;
+    kz_clock clock = {.wall_ns = robbed_wall, .boot_ns = machine_boot, .ctx = &reads_left};
+    assert_ok(try_open_at(&clock, url, &source));
+    assert_int_equal(grant_one(source).id, 0);
+    run_sql("PRAGMA wal_checkpoint");
+    reads_left = 1;
+    assert_status(acquire(source), KZ_STORE);
+    assert_contains(err.message, "removed or replaced");
+    assert_status(ops->group_begin(source, &err), KZ_OK);
+    reads_left = 1;
+    assert_ok(acquire(source));
+    assert_status(ops->group_commit(source, &err), KZ_STORE);
+    ops->close(source, false);
+}
+
+static void a_file_that_is_older_than_its_mark_sets_aside_what_it_forgot(void **state)
+{
+    (void)state;
+    char copy[170], text[300];
+    snprintf(copy, sizeof copy, "%s.copy", path);
+    void *source = open_source(url);
+    grant_one(source);
+    snprintf(text, sizeof text, "VACUUM INTO '%s'", copy);
+    run_sql(text);
+    assert_int_equal(grant_one(source).id, 1);
+    ops->close(source, false);
+    /* Another file, or the same one with what it had before: both are another place. */
+    assert_int_equal(rename(copy, path), 0);
+    source = open_source(url);
+    assert_int_equal(grant_one(source).id, 1 + K);
+    ops->close(source, false);
+    source = open_source(url);
+    assert_int_equal(grant_one(source).id, 2 + K);
+    /* An older copy that no mark and no inode gives away: whoever holds a lease that it does not know does. */
+    kz_lease unknown = grant.leases[0];
+    unknown.id = 5000;
+    kz_acquire request = {.throughput_per_ms = 1, .holds = &unknown};
+    uint64_t generation = grant.generation;
+    assert_status(ops->acquire(source, &request, &grant, &err), KZ_UNAVAILABLE);
+    assert_contains(err.message, "went back in time");
+    assert_status(acquire(source), KZ_UNAVAILABLE);
+    int64_t now_ms;
+    uint64_t later;
+    assert_ok(ops->now(source, &now_ms, &later, &err));
+    assert_true(later >> 32 > generation >> 32);
+    ops->close(source, false);
+}
+
+static void a_lease_that_the_table_knows_or_that_has_ended_changes_nothing(void **state)
+{
+    (void)state;
+    void *source = open_source(url);
+    kz_lease mine = grant_one(source), ended = mine;
+    ended.id = 5000;
+    ended.expired_ms = mine.created_ms;
+    const kz_lease *const held[] = {&mine, &ended};
+    for (int i = 0; i < 2; i++) {
+        kz_acquire request = {.throughput_per_ms = 1, .holds = held[i]};
+        assert_ok(ops->acquire(source, &request, &grant, &err));
+        assert_int_equal(grant.leases[0].id, 1 + i);
+    }
+    ops->close(source, false);
+}
+
+/* One whose file was removed, and that has forgotten everything. */
+static void a_file_made_anew_beside_the_mark_of_the_one_before_waits(void **state)
+{
+    (void)state;
+    void *source = open_source(url);
+    grant_one(source);
+    ops->close(source, false);
+    assert_int_equal(unlink(path), 0);
+    source = open_source(url);
+    assert_status(acquire(source), KZ_UNAVAILABLE);
+    ops->close(source, false);
+}
+
+static void a_file_of_the_version_before_is_taken_over(void **state)
+{
+    (void)state;
+    void *source = open_source(url);
+    kz_lease mine = grant_one(source);
+    ops->close(source, false);
+    run_sql("ALTER TABLE meta DROP COLUMN place; ALTER TABLE meta ADD COLUMN embargo_ms INTEGER NOT NULL DEFAULT 0;"
+            "ALTER TABLE service DROP COLUMN refused_ms; ALTER TABLE service DROP COLUMN settled_ms;"
+            "ALTER TABLE service DROP COLUMN part; ALTER TABLE service DROP COLUMN aside; PRAGMA user_version=1");
+    source = open_source(url);
+    assert_int_equal(grant_one(source).id, mine.id + 1);
+    ops->close(source, false);
+}
+
+/* A write that must concern one row and concerns none. */
+static void a_write_that_has_no_effect_is_noticed(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"DELETE ON free", "INSERT ON out", "UPDATE ON out"};
+    for (size_t i = 0; i < 3; i++) {
+        void *source = open_source(url);
+        kz_lease lease = grant_one(source);
+        char text[200];
+        snprintf(text, sizeof text, "CREATE TRIGGER t BEFORE %s BEGIN SELECT RAISE(IGNORE); END", tables[i]);
+        run_sql(text);
+        char signature[KZ_SIGNATURE_SIZE];
+        kz_release release = {.id = lease.id, .timestamp_ms = lease.created_ms, .signature = signature};
+        kz_release_sign(lease.secret, lease.id, release.timestamp_ms, signature);
+        assert_status(i == 2 ? ops->release(source, &release, &err) : acquire(source), KZ_STORE);
+        assert_contains(err.message, "contradicts itself");
+        run_sql("DROP TRIGGER t");
+        ops->close(source, false);
+    }
+}
+
 static void a_new_file_in_quarantine_grants_nothing_for_four_leases(void **state)
 {
     (void)state;
@@ -314,7 +476,8 @@ static void a_new_file_in_quarantine_grants_nothing_for_four_leases(void **state
     assert_ok(try_open_at(&now.clock, text, &source));
     assert_status(acquire(source), KZ_UNAVAILABLE);
     ops->close(source, false);
-    assert_ok(try_open_at(&now.clock, url, &source));
+    snprintf(text, sizeof text, "%s?lease=100ms", url);
+    assert_ok(try_open_at(&now.clock, text, &source));
     virtual_advance(&now, 399 * VIRTUAL_MS);
     assert_status(acquire(source), KZ_UNAVAILABLE);
     virtual_advance(&now, VIRTUAL_MS);
@@ -541,6 +704,13 @@ int main(void)
         FILE_TEST(a_file_that_may_not_be_written_is_refused),
         FILE_TEST(a_full_disk_is_told_and_harms_nothing),
         FILE_TEST(a_file_that_was_replaced_is_noticed),
+        FILE_TEST(a_log_that_was_removed_is_noticed_and_the_file_goes_on_behind_what_it_forgot),
+        FILE_TEST(a_log_that_is_removed_within_a_transaction_is_noticed),
+        FILE_TEST(a_file_that_is_older_than_its_mark_sets_aside_what_it_forgot),
+        FILE_TEST(a_lease_that_the_table_knows_or_that_has_ended_changes_nothing),
+        FILE_TEST(a_file_made_anew_beside_the_mark_of_the_one_before_waits),
+        FILE_TEST(a_file_of_the_version_before_is_taken_over),
+        FILE_TEST(a_write_that_has_no_effect_is_noticed),
         FILE_TEST(a_new_file_in_quarantine_grants_nothing_for_four_leases),
         FILE_TEST(a_file_remade_in_quarantine_is_no_step_back),
         FILE_TEST(a_forked_child_can_open_the_file_of_its_parent),

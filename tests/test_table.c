@@ -153,6 +153,108 @@ static void a_block_with_a_free_twin_is_preferred(void **state)
     discard(f);
 }
 
+/* After so many without one the search is not worth going on, though one is there. */
+static void a_free_twin_is_looked_for_among_so_many_blocks_and_no_more(void **state)
+{
+    (void)state;
+    for (uint32_t without = KZ__SEARCH_BLOCKS - 1; without <= KZ__SEARCH_BLOCKS; without++) {
+        fixture *f = fixture_of("41-9-3@2026-01-01");
+        for (uint32_t i = 0; i < without; i++)
+            grant_one(f, T0);
+        f->service.cursor = 0;
+        kz_lease next = grant_one(f, T0 + LEASE);
+        assert_int_equal(next.id, without < KZ__SEARCH_BLOCKS ? without : 0);
+        discard(f);
+    }
+}
+
+static void the_search_that_goes_round_finds_the_very_first_block(void **state)
+{
+    (void)state;
+    fixture *f = fixture_of("41-4-3@2026-01-01");
+    kz_lease first = grant_one(f, T0);
+    for (uint32_t i = 1; i < 8; i++)
+        grant_one(f, T0);
+    assert_ok(release(f, first.id, first.secret, T0, T0));
+    f->service.cursor = 3 * 8;
+    kz_lease again = grant_one(f, T0 + 1);
+    assert_int_equal(again.id, 0);
+    kz__row row;
+    assert_ok(f->rows.out_at(f->rows.ctx, 0, &row, NULL));
+    assert_int_equal(row.hi, 8);
+    discard(f);
+}
+
+static void asking_again_for_a_lease_without_a_twin_gives_it_again(void **state)
+{
+    (void)state;
+    fixture *f = fixture_of("41-1-8@2026-01-01");
+    grant_one(f, T0);
+    assert_ok(acquire_as(f, 7, 1, T0 + LEASE));
+    kz_lease lease = f->grant.leases[0];
+    assert_window(&lease, 0, T0 + LEASE, T0 + 2 * LEASE, T0 + 2 * LEASE, T0 + 2 * LEASE);
+    assert_ok(acquire_as(f, 7, 1, T0 + LEASE + 5));
+    assert_memory_equal(&lease, &f->grant.leases[0], sizeof lease);
+    discard(f);
+}
+
+/* Free space that a store makes up, or that ends too early the second time it is asked for. */
+static int lies_left;
+static kz__rows honest;
+
+static kz_status lying_free_after(void *ctx, uint64_t from, kz__range *range, kz_error *err)
+{
+    kz_status status = honest.free_after(ctx, from, range, err);
+    if (status == KZ_OK && lies_left && --lies_left == 0)
+        range->hi = from + 1;
+    return status;
+}
+
+static void a_store_that_contradicts_itself_is_refused(void **state)
+{
+    (void)state;
+    fixture *f = fixture_of("41-4-3@2026-01-01");
+    kz_lease first = grant_one(f, T0);
+    assert_ok(f->rows.free_add(f->rows.ctx, (kz__range){(uint64_t)first.id * 8 + 2, (uint64_t)first.id * 8 + 4}, NULL));
+    kz__memory_rows_commit(f->memory);
+    assert_status(acquire(f, 1, T0 + LEASE), KZ_STORE);
+    assert_contains(f->err.message, "free and held at once");
+    discard(f);
+
+    f = fixture_of("41-4-3@2026-01-01");
+    honest = f->rows;
+    f->rows.free_after = lying_free_after;
+    lies_left = 3; /* the search asks for the block and its twin, then the block is taken */
+    assert_status(acquire(f, 1, T0), KZ_STORE);
+    assert_contains(f->err.message, "not free though nobody holds them");
+    assert_ok(acquire(f, 1, T0));
+    discard(f);
+}
+
+static void who_holds_nothing_comes_before_who_wants_more(void **state)
+{
+    (void)state;
+    fixture *f = fixture_of("41-4-3@2026-01-01");
+    assert_ok(acquire(f, 40, T0)); /* 5 of 8 */
+    assert_int_equal(f->grant.count, 5);
+    assert_ok(acquire(f, 24, T0 + LEASE / 2));
+    kz__service full = f->service;
+    kz__table_request none = {.request = (const uint8_t[KZ_REQUEST_ID_SIZE]){0},
+                              .throughput_per_ms = 8,
+                              .now_ms = T0 + LEASE / 2,
+                              .secrets = (const char[1][KZ_SECRET_SIZE]){"x"},
+                              .secret_count = 1};
+    assert_status(kz__table_acquire(&f->rows, &f->service, &none, &f->grant, &f->err), KZ_NO_FREE_NODE);
+    kz__memory_rows_commit(f->memory);
+    assert_true(f->service.refused_ms > full.refused_ms);
+    /* Five are free again: each gets one, as long as somebody was refused within a lease. */
+    assert_ok(acquire(f, 40, T0 + LEASE));
+    assert_int_equal(f->grant.count, 1);
+    assert_ok(acquire(f, 40, T0 + LEASE * 3 / 2));
+    assert_int_equal(f->grant.count, 5);
+    discard(f);
+}
+
 static void nodes_are_granted_in_turn(void **state)
 {
     (void)state;
@@ -431,17 +533,6 @@ static void time_that_goes_back_is_not_believed(void **state)
     discard(f);
 }
 
-static void nothing_is_granted_during_an_embargo(void **state)
-{
-    (void)state;
-    fixture *f = fixture_of("kazahana");
-    f->service.embargo_ms = T0 + 4 * LEASE;
-    assert_status(acquire(f, 1, T0), KZ_UNAVAILABLE);
-    assert_status(acquire(f, 1, T0 + 4 * LEASE - 1), KZ_UNAVAILABLE);
-    grant_one(f, T0 + 4 * LEASE);
-    discard(f);
-}
-
 static void a_request_for_more_gets_one_higher_block_where_the_service_allows_it(void **state)
 {
     (void)state;
@@ -680,6 +771,11 @@ int main(void)
         cmocka_unit_test(a_block_is_granted_again_at_the_very_end_of_its_window_and_not_before),
         cmocka_unit_test(a_block_whose_twin_is_out_is_granted_without_one),
         cmocka_unit_test(a_block_with_a_free_twin_is_preferred),
+        cmocka_unit_test(a_free_twin_is_looked_for_among_so_many_blocks_and_no_more),
+        cmocka_unit_test(the_search_that_goes_round_finds_the_very_first_block),
+        cmocka_unit_test(asking_again_for_a_lease_without_a_twin_gives_it_again),
+        cmocka_unit_test(a_store_that_contradicts_itself_is_refused),
+        cmocka_unit_test(who_holds_nothing_comes_before_who_wants_more),
         cmocka_unit_test(nodes_are_granted_in_turn),
         cmocka_unit_test(a_release_frees_the_block_only_after_its_timestamp),
         cmocka_unit_test(a_release_neither_lengthens_a_lease_nor_ends_it_before_its_start),
@@ -697,7 +793,6 @@ int main(void)
         cmocka_unit_test(one_wrong_clock_does_not_carry_a_tables_time_away),
         cmocka_unit_test(a_huge_or_empty_request_is_refused),
         cmocka_unit_test(time_that_goes_back_is_not_believed),
-        cmocka_unit_test(nothing_is_granted_during_an_embargo),
         cmocka_unit_test(a_request_for_more_gets_one_higher_block_where_the_service_allows_it),
         cmocka_unit_test(what_was_granted_fixes_the_layout_but_not_its_division),
         cmocka_unit_test(a_layout_that_cannot_be_leased_is_refused),

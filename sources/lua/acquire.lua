@@ -77,6 +77,7 @@ if count > KZ_GRANT_LEASES_MAX or seq >= s.node + s.seq - (seq > s.seq and part_
 end
 local all = all_aside(s)
 if all then return {'ASIDE', int(all.ends - now), all.why} end
+if s.refused > 0 and now - s.refused < s.lease then seq, count = s.seq, 1 end
 if secrets < count then return {'SECRETS', int(count)} end
 
 local size, half, node_bits = 2 ^ seq, slot_half, s.node + s.seq - seq
@@ -157,6 +158,7 @@ while true do
   -- What was swept is kept, with its time, and the sweep goes on while it finds something.
   write_free()
   write_foreign()
+  if swept < KZ__SWEEP_ROWS then write('HSET', KEYS[1], 'refused', int(now)) end
   if #writes > 0 then write('HSET', STORE, 'high', int(now)) end
   commit()
   gone, extra, taken, dropped, passed, foreign = {}, {}, {}, {}, {}, {}

@@ -11,7 +11,8 @@ local function create()
   if redis.call('EXISTS', FREE, LEASES, TWINS) > 0 then return nil, {'HEADLESS'} end
   local s = {name = NAME, epoch = wanted.epoch, time = wanted.time, node = wanted.node, seq = wanted.seq,
              lease = num(ARGV[6], 'lease'), max = num(ARGV[7], 'max'), high_blocks = 0, granted = 0, cursor = 0,
-             last = -1, settled = store.before, part = 0, asides = {}, quarantined = quarantine and '1' or '0',
+             refused = 0, last = -1, settled = store.before, part = 0, asides = {},
+             quarantined = quarantine and '1' or '0',
              born = clock[1] .. string.format('%06d', num(clock[2], 'TIME'))}
   -- After a quarantine nobody holds anything of the store before: its generations are over, and ours lie above.
   if quarantine then

@@ -72,6 +72,7 @@ local function read_service()
                           'settled', 'part'}) do
     s[field] = num(s[field], field)
   end
+  s.refused = num(s.refused or '0', 'refused')
   s.asides = {}
   for why, lo, hi, ends, note in string.gmatch(s.aside or '', '(%l) (%d+) (%d+) (%d+) ([^\n]*)\n') do
     s.asides[#s.asides + 1] = {why = why, lo = num(lo), hi = num(hi), ends = num(ends), note = note}

@@ -844,6 +844,24 @@ class LeaseTable(LeaseCase):
         self.assertEqual(len(self.lines("leases", "--service", "web", env=self.env)), 2)
         self.assertEqual(self.done("leases", "--service", "none", env=self.env), "no leases\n")
 
+    def test_reserve_keeps_nodes_for_others(self):
+        self.done("reserve", "0-3,7", "--note", "the old service", env=self.env)
+        self.done("reserve", "9", "--until", "+1h", env=self.env)
+        lines = self.lines("reserve", "--list", env=self.env)
+        self.assertEqual(lines[:2], ["default  0-3  for ever  the old service", "default  7  for ever  the old service"])
+        self.assertRegex(lines[2], r"^default  9  20\d\d-\S+Z$")
+        self.holding()
+        rows = [json.loads(line) for line in self.lines("leases", "--json", env=self.env)]
+        self.assertEqual([(row["id"], row.get("kind"), row.get("nodes")) for row in rows],
+                         [(0, "reserved", 4), (4, None, None), (7, "reserved", 1), (9, "reserved", 1)])
+        self.assertIn("the old service", self.done("leases", env=self.env))
+        self.refused(1, "reserve", "4-6", says="node 4 of service default is leased for another", env=self.env)
+        self.refused(1, "reserve", "8191-8192", says="service default has 0-8191 to lease", env=self.env)
+        self.done("reserve", "--free", "1-9", env=self.env)
+        self.assertEqual(self.lines("reserve", "--list", env=self.env), ["default  0  for ever  the old service"])
+        for wrong in ("3-1",), ("x",), ("1,",), (), ("1", "2"), ("--free", "1", "--note", "x"), ("--list", "1"):
+            self.refused(2, "reserve", *wrong, env=self.env)
+
     def test_json_has_no_secret_and_its_times_can_be_reckoned_with(self):
         process = self.holding()
         lease, = self.held()

@@ -26,9 +26,11 @@ static int64_t wall_ns(void *ctx)
 
 static void sleep_ns(void *ctx, int64_t ns)
 {
-    (void)ctx;
-    (void)ns;
-    abort(); /* nothing here may sleep */
+    /* Everybody waits with it: nothing else happens on this machine meanwhile. */
+    client *c = ctx;
+    if (ns < 0 || ns > 5 * MS)
+        abort(); /* only ever to the next millisecond */
+    c->w->now_ns += ns;
 }
 
 static bool paused(const client *c)
@@ -59,10 +61,11 @@ static void tell_ticks(world *w, client *c)
 static void mint_some(world *w, client *c)
 {
     tell_ticks(w, c);
+    bool waits = w->slotted && chance(w, 20);
     for (int64_t n = between(w, 1, 12); n > 0; n--) {
         kz_id id;
         kz_error err;
-        kz_status status = kz_mint(c->gen, &id, 1, 0, &err);
+        kz_status status = kz_mint(c->gen, &id, 1, waits ? 5 : 0, &err);
         if (status)
             return;
         oracle_minted(w, c, id);
@@ -144,6 +147,7 @@ void client_answer(world *w, client *c, unsigned life, uint64_t number, kz_statu
     if (!c->gen || c->life != life || !c->busy || c->errand_number != number)
         return;
     c->busy = false;
+    c->refused_at_end += status == KZ_NO_FREE_NODE && w->now_ns > w->calm_ns;
     kz_error err = {.status = status};
     status = kz__keeping_done(c->gen, &c->errand, status, grant, &err);
     if (status == KZ_OK && c->errand.task.deed == KZ__ACQUIRE)
@@ -163,7 +167,7 @@ static void bring_up(world *w, client *c)
     kz_clock clock = {wall_ns, boot_ns, sleep_ns, c};
     options.use_clock = &clock;
     options.throughput_min_per_ms = w->server.service.high_blocks && c->life % 2 ? 16 : 8;
-    options.throughput_max_per_ms = w->tight ? 8 : 16;
+    options.throughput_max_per_ms = w->tight || w->slotted ? 8 : 16;
     options.retry_initial_ms = 50;
     options.retry_max_ms = 400;
     kz_source_facts facts = {.layout = *kz_layout_preset(0)};

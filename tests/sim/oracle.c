@@ -170,9 +170,13 @@ bool oracle_judge(world *w)
         }
     }
     for (size_t i = 0; i < w->client_count; i++) {
-        if (!w->clients[i].leased_at_end) {
-            snprintf(w->complaint, sizeof w->complaint, "client %zu minted nothing from a lease after the faults ended",
-                     i);
+        const client *c = &w->clients[i];
+        /* Where there are more clients than nodes somebody gets none: that is a full table, not a client that is stuck.
+         */
+        if (!c->leased_at_end && (!c->refused_at_end || w->client_count <= UINT64_C(1) << (w->slot_bits - 4))) {
+            snprintf(w->complaint, sizeof w->complaint,
+                     "client %zu minted nothing from a lease after the faults ended; %u times no node was free", i,
+                     c->refused_at_end);
             return false;
         }
     }

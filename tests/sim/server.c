@@ -314,6 +314,25 @@ static void plan_copy(world *w)
     }
 }
 
+static void answer_slots(world *w, server *s, message *m)
+{
+    int64_t now_ms = table_ms(w, s);
+    m->status = KZ_OK;
+    if (m->errand.task.deed == KZ__ACQUIRE) {
+        m->errand.acquire.holds = m->errand.task.succeeds ? &m->errand.task.lease : NULL;
+        m->status = slots_acquire(w, &m->errand.acquire, now_ms, &m->grant);
+        if (m->status == KZ_OK)
+            oracle_granted(w, m->c, m->life, &m->grant);
+        tell(w, "slots: client %zu asks: %s, slot %u", client_number(w, m->c), kz_status_name(m->status),
+             m->grant.leases[0].id);
+    } else if (m->errand.task.deed == KZ__RELEASE) {
+        m->errand.release.signature = m->errand.signature;
+        m->status = slots_release(w, &m->errand.release);
+    } else {
+        m->grant.source_ms = now_ms;
+    }
+}
+
 static void handle(world *w, void *arg)
 {
     message *m = arg;
@@ -321,7 +340,9 @@ static void handle(world *w, void *arg)
     server *s = w->now_ns < w->old_until_ns && chance(w, 50) ? &w->old : &w->server;
     if (w->now_ns < s->down_until_ns)
         return;
-    if (m->errand.task.deed == KZ__ACQUIRE) {
+    if (w->slotted) {
+        answer_slots(w, s, m);
+    } else if (m->errand.task.deed == KZ__ACQUIRE) {
         acquire(w, s, m);
     } else if (m->errand.task.deed == KZ__RELEASE) {
         release(w, s, m);
@@ -361,6 +382,8 @@ static void mischief(world *w, void *arg)
         }
         tell(w, "server: %s", reboot ? "reboots" : "restarts");
     }
+    if (w->slotted && has(w, FAULT_LOST) && chance(w, 50))
+        slots_lose(w);
     if (has(w, FAULT_OUTAGE) && chance(w, 25)) {
         s->down_until_ns = w->now_ns + between(w, 100 * MS, 3500 * MS);
         tell(w, "server: down for %lld ms", (long long)((s->down_until_ns - w->now_ns) / MS));
@@ -380,6 +403,7 @@ void server_start(world *w)
         kz__service_init(&s->service, "default", &layout, between(w, w->tight ? 100 : 300, w->tight ? 300 : 900), &err))
         abort();
     w->slot_bits = (unsigned)layout.node_bits + layout.seq_bits;
+    w->slot_ttl_ms = s->service.lease_ms;
     s->rate = 1 + (w->faults & (1u << FAULT_DRIFT) ? (double)between(w, -450, 450) / 1e6 : 0);
     s->boot_offset_ns = between(w, 0, 1000000) * MS;
     s->limit = UINT64_MAX;
@@ -389,7 +413,7 @@ void server_start(world *w)
         /* The margin is what it has to be: two clocks apart, time that stands above one, and a predecessor's life. */
         w->skew_ms = chance(w, 50) ? 0 : 1000;
         w->afterlife_ms = chance(w, 50) ? 0 : 1500;
-        s->place.margin_ms = 3 * w->skew_ms + w->afterlife_ms;
+        s->place.margin_ms = 1 + 3 * w->skew_ms + w->afterlife_ms;
     }
     make_service(w, s);
     if (w->forgets) {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-const char *const fault_names[FAULTS] = {"drift", "pause",   "network", "crash", "release",  "fork",
-                                         "step",  "restart", "outage",  "ticks", "failover", "replaced"};
+const char *const fault_names[FAULTS] = {"drift",   "pause",  "network", "crash",    "release",  "fork", "step",
+                                         "restart", "outage", "ticks",   "failover", "replaced", "lost"};
 
 struct event {
     int64_t at_ns;
@@ -110,6 +110,9 @@ static bool run(uint64_t seed, unsigned faults, bool story, world *w)
     /* Every seed has faults of its own; one in four has them all. */
     w->faults = seed % 4 ? (unsigned)draw(w) & faults : faults;
     w->tight = seed % 8 == 5;
+    w->slotted = seed % 16 == 9 && faults & 1u << FAULT_LOST;
+    if (w->slotted)
+        w->faults = (w->faults | 1u << FAULT_LOST) & ~(1u << FAULT_FORK);
     w->forgets = seed % 4 == 3 && faults & (1u << FAULT_FAILOVER | 1u << FAULT_REPLACED);
     if (w->forgets) {
         /* A predecessor's clock may be off by the margin and no more, and it ends a while after the faults. */
@@ -126,7 +129,9 @@ static bool run(uint64_t seed, unsigned faults, bool story, world *w)
         client_start(w, &w->clients[w->client_count]);
     while (w->heap_count && w->heap[0].at_ns <= w->end_ns) {
         event e = pop(w);
-        w->now_ns = e.at_ns;
+        /* A client that slept has let some time go by already. */
+        if (e.at_ns > w->now_ns)
+            w->now_ns = e.at_ns;
         e.run(w, e.arg);
         if (e.owns_arg)
             free(e.arg);
@@ -233,7 +238,7 @@ static void usage(void)
          "       sim --rules                      show that each rule is needed\n"
          "  --without RULE   with a rule switched off\n"
          "  --faults a,b     only these: drift pause network crash release fork step restart outage ticks\n"
-         "                   failover replaced");
+         "                   failover replaced lost");
 }
 
 static unsigned read_faults(const char *text)

@@ -30,6 +30,7 @@ typedef enum fault {
     FAULT_TICKS,       /* the tick counter of a process stands still for a while */
     FAULT_FAILOVER,    /* a copy that lacks the last grants takes over; its predecessor goes on for a while */
     FAULT_REPLACED,    /* the table is replaced by an older copy of itself */
+    FAULT_LOST,        /* node slots are taken away from their holders */
     FAULTS
 } fault;
 
@@ -67,9 +68,10 @@ typedef struct client {
     kz__errand errand; /* under way */
     uint64_t errand_number;
     bool busy;
-    kz_id last;             /* of this life */
-    uint64_t leased_at_end; /* IDs from a lease after the faults ended */
-    kz__held *old;          /* what the life before held: for the rule that nobody comes back to it */
+    kz_id last;              /* of this life */
+    uint64_t leased_at_end;  /* IDs from a lease after the faults ended */
+    unsigned refused_at_end; /* how often no node was free then */
+    kz__held *old;           /* what the life before held: for the rule that nobody comes back to it */
     size_t old_count;
 } client;
 
@@ -90,6 +92,13 @@ typedef struct server {
     int64_t wall_offset_ns, boot_offset_ns;
     int64_t down_until_ns;
 } server;
+
+/* A node slot, in worlds that have them instead of a table. */
+enum { SLOTS = 16 };
+typedef struct node_slot {
+    char token[KZ_SECRET_SIZE]; /* "": nobody's */
+    int64_t start_ms, end_ms;   /* the end is also the floor of who comes next */
+} node_slot;
 
 typedef struct event event;
 
@@ -114,7 +123,10 @@ struct world {
     unsigned takeovers;
     int64_t skew_ms, afterlife_ms; /* how far clocks of servers are off, and how long a predecessor goes on */
     bool forgets;                  /* a run in which a store forgets: a world of its own */
-    bool beyond;                   /* more was forgotten than the rule covers */
+    bool slotted;                  /* node slots instead of a table */
+    node_slot slots[SLOTS];
+    int64_t slot_ttl_ms;
+    bool beyond; /* more was forgotten than the rule covers */
     minted *ids;
     size_t id_count, id_room;
     granted_list grants, held;
@@ -143,6 +155,11 @@ size_t client_number(const world *w, const client *c);
 void server_start(world *w);
 void server_free(world *w);
 void server_receive(world *w, client *c, const kz__errand *errand, uint64_t errand_number);
+
+/* slots.c */
+kz_status slots_acquire(world *w, const kz_acquire *request, int64_t now_ms, kz_grant *grant);
+kz_status slots_release(world *w, const kz_release *release);
+void slots_lose(world *w);
 
 /* oracle.c */
 void oracle_minted(world *w, client *c, kz_id id);
