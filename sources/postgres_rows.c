@@ -262,7 +262,7 @@ static kz_status begin_anew(kz__postgres *p, const kz__table_ask *ask, kz__trans
                             kz_error *err)
 {
     kz_status status = KZ_OK;
-    kz__pg_enter(p->link);
+    kz__pg_enter(p->link, ask->write);
     p->missing = false;
     for (int tries = 0; tries < TRIES; tries++) {
         bool fresh;

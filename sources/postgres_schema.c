@@ -42,7 +42,7 @@ kz_status kz__postgres_create(kz__postgres *p, kz_error *err)
              p->schema);
     snprintf(make, sizeof make, "CREATE SCHEMA IF NOT EXISTS %s", p->quoted);
     kz__pg_send_text(p->link, exists);
-    kz__pg_send(p->link, KZ__PG_TIME, 0, NULL);
+    kz__pg_send_text(p->link, p->texts[KZ__PG_TIME]);
     kz_status status = kz__pg_trip(p->link, results, 2, err);
     if (status)
         return status;
