@@ -20,7 +20,7 @@ install_packages = @scripts/install-packages
 endif
 
 .PHONY: help build run check test sim model bench bench-http bench-peers bench-postgres bench-report fuzz lint \
-	format install node node-packages bench-languages clean go java posts scale-demo \
+	format install node node-packages bench-languages clean go java sqlite posts scale-demo \
 	bench-leases-postgres
 .DEFAULT_GOAL := help
 
@@ -66,6 +66,12 @@ node: ## The npm package bindings/node, ready for `npm install PATH`
 
 node-packages: node ## What is published on npm, in build/node/packages: x64 and arm64, glibc and musl, by zig cc
 	@bindings/node/make-packages
+
+sqlite: ## The SQLite extension, build/kazahana.so
+	$(install_packages) build
+	@scripts/configure build >/dev/null
+	@ninja -C build --quiet bindings/sqlite/kazahana.so
+	@cp build/bindings/sqlite/kazahana.so build/kazahana.so
 
 posts: ## The example backend, build/examples/posts/posts
 	$(install_packages) build posts
