@@ -1,36 +1,28 @@
-# Completion of kazahana's command line for bash.
+# Completion of kazahana's command line for bash. Written by scripts/completions: change it there.
 
 _kazahana_values()
 {
-    local layouts='kazahana snowflake tsid twitter discord instagram mastodon sonyflake js53'
     case $1 in
-    --from)
-        case $2 in
-        reserve) echo 'sqlite: postgres://' ;;
-        leases) echo 'sqlite: redis:// rediss:// postgres:// tsid+redis:// http:// https://' ;;
-        *) echo 'sqlite: redis:// rediss:// postgres:// tsid+redis:// http:// https:// memory: static: env: standalone:' ;;
-        esac
-        ;;
-    --store) echo 'sqlite: redis:// rediss:// postgres:// memory:' ;;
-    --ids-from) echo 'static: env: sqlite: redis:// rediss:// postgres:// tsid+redis:// http:// https://' ;;
-    --listen) echo '127.0.0.1:7070 0.0.0.0:7070 [::1]:7070' ;;
-    --profile) echo 'dev staging prod' ;;
-    --log-level) echo 'error warning info debug' ;;
-    --ui) echo 'on off' ;;
-    --log-format) echo 'logfmt json' ;;
-    --layout) echo "$layouts" ;;
-    --format)
-        case $2 in
-        next) echo 'dec hex base32 base62 base64url external json' ;;
-        *) echo 'dec hex base32 base62 base64url external uuid' ;;
-        esac
-        ;;
-    --throughput) echo '256: 256:4096' ;;
-    --backward) echo 'fail wait: logical' ;;
-    --fallback) echo 'never fenced any' ;;
-    --seq-start) echo 'zero random' ;;
-    --clock) echo 'precise coarse' ;;
-    --since | --until) echo 'now -1h -1d -7d' ;;
+    'leases --from') echo 'sqlite: redis:// rediss:// redis+sentinel:// rediss+sentinel:// postgres:// postgresql:// http:// https:// http+unix:/// tsid+redis:// tsid+rediss://' ;;
+    'reserve --from') echo 'sqlite: postgres:// postgresql://' ;;
+    'next --format') echo 'dec hex base32 base62 base64url external json' ;;
+    *' --from') echo 'sqlite: redis:// rediss:// redis+sentinel:// rediss+sentinel:// postgres:// postgresql:// http:// https:// http+unix:/// tsid+redis:// tsid+rediss:// memory: static: env: standalone:' ;;
+    *' --store') echo 'sqlite: redis:// rediss:// redis+sentinel:// rediss+sentinel:// postgres:// postgresql:// memory:' ;;
+    *' --ids-from') echo 'static: env: sqlite: redis:// rediss:// redis+sentinel:// rediss+sentinel:// postgres:// postgresql:// http:// https:// http+unix:/// tsid+redis:// tsid+rediss://' ;;
+    *' --listen') echo '127.0.0.1:7070 0.0.0.0:7070 [::1]:7070 unix:' ;;
+    *' --profile') echo 'snowflake tsid dev staging prod' ;;
+    *' --log-level') echo 'error warning info debug' ;;
+    *' --ui') echo 'on off' ;;
+    *' --log-format') echo 'logfmt json' ;;
+    *' --layout') echo 'kazahana snowflake tsid twitter discord instagram mastodon sonyflake js53' ;;
+    *' --format') echo 'dec hex base32 base62 base64url external uuid' ;;
+    *' --throughput') echo '256: 256:4096' ;;
+    *' --backward') echo 'fail wait: logical' ;;
+    *' --fallback') echo 'never fenced any' ;;
+    *' --seq-start') echo 'zero random' ;;
+    *' --clock') echo 'precise coarse' ;;
+    *' --since') echo 'now -1h -1d -7d' ;;
+    *' --until') echo 'now -1h -1d -7d' ;;
     *) return 1 ;;
     esac
 }
@@ -39,25 +31,43 @@ _kazahana_options()
 {
     case $1 in
     next)
-        echo '--count --from --service --layout --format --key-file --backward --fallback --throughput --timeout --rate' \
-            '--seq-start --clock'
+        echo '--count --from --service --layout --format --key-file --backward --fallback --throughput --timeout --rate --seq-start --clock'
         ;;
-    decode) echo '--layout --format --key-file --json' ;;
-    external) echo '--key-file --type' ;;
-    internal) echo '--key-file --type --layout' ;;
-    range) echo '--since --until --layout --json' ;;
-    layout) echo '--above --json' ;;
-    mono) echo '--count --last' ;;
-    uuid) echo '--count --node --last' ;;
-    leases) echo '--from --service --json --watch' ;;
-    reserve) echo '--until --note --from --service --list --free' ;;
-    doctor) echo '--from --service --layout --json' ;;
-    bench) echo '--layout --quick --json' ;;
+    decode)
+        echo '--layout --format --key-file --json'
+        ;;
+    external)
+        echo '--key-file --type'
+        ;;
+    internal)
+        echo '--key-file --type --layout'
+        ;;
+    range)
+        echo '--since --until --layout --json'
+        ;;
+    layout)
+        echo '--above --json'
+        ;;
+    mono)
+        echo '--count --last'
+        ;;
+    uuid)
+        echo '--count --node --last'
+        ;;
+    leases)
+        echo '--from --service --json --watch'
+        ;;
+    reserve)
+        echo '--until --note --from --service --list --free'
+        ;;
+    doctor)
+        echo '--from --service --layout --json'
+        ;;
+    bench)
+        echo '--layout --quick --json'
+        ;;
     serve)
-        echo '--listen --store --ids-from --layout --service --throughput --backward --fallback --token-file --tls-cert' \
-            '--tls-key --config --profile --check-config --loops --connections --request-timeout --idle-timeout' \
-            '--no-create-services --server-name --max-services --ui --handshakes' \
-            '--access-log --key-file --log-level --log-format'
+        echo '--listen --store --ids-from --layout --service --throughput --backward --fallback --token-file --tls-cert --tls-key --config --profile --check-config --loops --connections --request-timeout --idle-timeout --no-create-services --server-name --max-services --ui --handshakes --access-log --key-file --log-level --log-format'
         ;;
     esac
 }
@@ -80,15 +90,16 @@ _kazahana()
         mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
     elif [[ $command == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "${commands% help}" -- "$word")
-    elif [[ $before == --key-file || $before == --token-file || $before == --tls-* || $before == --config ]]; then
+    elif [[ ' --key-file --token-file --tls-cert --tls-key --config ' == *" $before "* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
-    elif values=$(_kazahana_values "$before" "$command"); then
+        compopt -o filenames 2>/dev/null
+    elif values=$(_kazahana_values "$command $before"); then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
-        [[ ${COMPREPLY[0]-} == *: || ${COMPREPLY[0]-} == *:// ]] && compopt -o nospace
+        [[ ${COMPREPLY[0]-} == *[:/] ]] && compopt -o nospace 2>/dev/null
     elif [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kazahana_options "$command") --help --version" -- "$word")
     elif [[ $command == layout ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_kazahana_values --layout)" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'kazahana snowflake tsid twitter discord instagram mastodon sonyflake js53' -- "$word")
     fi
     declare -F __ltrim_colon_completions >/dev/null && __ltrim_colon_completions "$word"
     return 0

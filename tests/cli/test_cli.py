@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -115,14 +116,14 @@ class Program(Case):
         self.refused(2, "help", "zzz", says="zzz")
         for command in COMMANDS:
             self.refused(2, command, "--no-such-option", says=["--no-such-option", f"see kazahana {command} --help"])
-        self.refused(2, "next", "--fromm", "static:1", says="did you mean --from?")
+        self.refused(2, "next", "--fromm", "static:1?lock=no", says="did you mean --from?")
         self.refused(2, "next", "--from", says="--from needs a value")
         self.refused(2, "layout", "--json=1", says="takes no value")
         self.refused(2, "next", "extra", says="extra")
 
     def test_numbers_that_are_none_are_wrong_usage(self):
         for bad in ["-1", "abc", "1.5", "", " 1", "1x", "0x10", "9223372036854775809", "99999999999999999999999"]:
-            for command in (["next", "--from", "static:1"], ["mono"], ["uuid", "--node", "1"]):
+            for command in (["next", "--from", "static:1?lock=no"], ["mono"], ["uuid", "--node", "1"]):
                 self.refused(2, *command, "-n", bad, says=f"--count {bad}")
         for option, bad in [("--timeout", "soon"), ("--rate", "fast"), ("--rate", "0"), ("--rate", "-1"),
                             ("--rate", "inf"), ("--rate", "5/year"), ("--format", "octal"), ("--backward", "wait:x"),
@@ -131,10 +132,10 @@ class Program(Case):
                             ("--throughput", "x"), ("--throughput", "1:"), ("--throughput", ":5"),
                             ("--throughput", "1:2:3"), ("--throughput", "256:99999999999"),
                             ("--throughput", "-1:5"), ("--throughput", "1" * 40)]:
-            self.refused(2, "next", "--from", "static:1", option, bad, says=[option, bad])
+            self.refused(2, "next", "--from", "static:1?lock=no", option, bad, says=[option, bad])
 
     def test_a_full_disk_is_an_error(self):
-        for args in (["--help"], ["next", "--from", "static:1"], ["layout"], ["mono", "-n", "100000"],
+        for args in (["--help"], ["next", "--from", "static:1?lock=no"], ["layout"], ["mono", "-n", "100000"],
                      ["next", "--help"], ["decode", "1"], ["uuid", "--node", "1"], ["external", "1"]):
             with open("/dev/full", "w", encoding="utf-8") as full:
                 result = run(*args, stdout=full)
@@ -142,7 +143,7 @@ class Program(Case):
             self.assertIn("No space left on device", result.stderr)
 
     def test_a_reader_that_goes_away_ends_the_program_quietly(self):
-        for args in (["next", "--from", "static:1", "-n", "100000000"], ["mono", "-n", "100000000"],
+        for args in (["next", "--from", "static:1?lock=no", "-n", "100000000"], ["mono", "-n", "100000000"],
                      ["uuid", "--node", "1", "-n", "100000000"]):
             with subprocess.Popen([PROGRAM, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
                 self.assertTrue(process.stdout.readline())
@@ -162,7 +163,7 @@ class Program(Case):
 class Next(Case):
     def test_a_million_ids_increase_and_are_of_their_node_and_time(self):
         before_ms = time.time_ns() // 1000000
-        ids = [int(line) for line in self.lines("next", "-n", "1000000", "--from", "static:5", "--layout", "snowflake")]
+        ids = [int(line) for line in self.lines("next", "-n", "1000000", "--from", "static:5?lock=no", "--layout", "snowflake")]
         after_ms = time.time_ns() // 1000000
         self.assertEqual(len(ids), 1000000)
         self.assertTrue(all(a < b for a, b in zip(ids, ids[1:])))
@@ -171,10 +172,10 @@ class Next(Case):
         self.assertLessEqual((ids[-1] >> 22) + SNOWFLAKE_EPOCH_MS, after_ms + 2)
 
     def test_one_id_unless_told_otherwise_and_none_when_asked_for_none(self):
-        self.assertEqual(len(self.lines("next", "--from", "static:1")), 1)
-        self.assertEqual(self.done("next", "--from", "static:1", "-n", "0"), "")
+        self.assertEqual(len(self.lines("next", "--from", "static:1?lock=no")), 1)
+        self.assertEqual(self.done("next", "--from", "static:1?lock=no", "-n", "0"), "")
         self.assertEqual(len(self.lines("next", "--from=static:1", "-n7")), 7)
-        self.assertEqual(len(self.lines("next", "--from", "static:1", "--count=1000")), 1000)
+        self.assertEqual(len(self.lines("next", "--from", "static:1?lock=no", "--count=1000")), 1000)
 
     def test_the_node_comes_from_the_environment(self):
         args = ["next", "--from", "env:WORKER_ID", "--layout", "snowflake"]
@@ -190,8 +191,8 @@ class Next(Case):
         self.refused(2, "next", "--from", "static:x", says="x")
         self.refused(2, "next", "--from", "nowhere:7", says="nowhere")
         self.refused(2, "next", "--from", "", "-n", "1")
-        self.refused(2, "next", "--from", "static:1", "--layout", "42-14-9@2026-01-01", says="65")
-        self.refused(2, "next", "--from", "static:1", "--layout", "sonyflake", says="sonyflake")
+        self.refused(2, "next", "--from", "static:1?lock=no", "--layout", "42-14-9@2026-01-01", says="65")
+        self.refused(2, "next", "--from", "static:1?lock=no", "--layout", "sonyflake", says="sonyflake")
         self.refused(2, "next", "--layout", "nonsense", says="nonsense")
 
     def test_every_kind_of_source_is_in_the_help(self):
@@ -204,25 +205,25 @@ class Next(Case):
 
     def test_what_the_library_refuses_is_exit_status_1(self):
         self.refused(1, "next", "--from", "standalone:", "--fallback", "never")
-        self.refused(1, "next", "--from", "static:1", "--layout", "41-10-12@2999-01-01")
-        self.refused(1, "next", "--from", "static:1", "--layout", "30-10-12@2020-01-01")
+        self.refused(1, "next", "--from", "static:1?lock=no", "--layout", "41-10-12@2999-01-01")
+        self.refused(1, "next", "--from", "static:1?lock=no", "--layout", "30-10-12@2020-01-01")
         self.refused(1, "next", "--from", "static:1?state=/no/such/place/file", says="/no/such/place")
 
     def test_every_format_says_the_same_ids(self):
         names = {"hex": "hex", "base32": "base32", "base62": "base62", "base64url": "base64url", "external": "external"}
         for form, name in names.items():
-            texts = self.lines("next", "--from", "static:3", "-n", "2000", "--format", form)
+            texts = self.lines("next", "--from", "static:3?lock=no", "-n", "2000", "--format", form)
             self.assertEqual(len(set(texts)), 2000)
             back = self.lines("decode", "--json", "--format", name, stdin="\n".join(texts))
             ids = [int(json.loads(line)["id"]) for line in back]
             self.assertTrue(all(a < b for a, b in zip(ids, ids[1:])), form)
-        for line in self.lines("next", "--from", "static:3", "-n", "2000", "--format", "json"):
+        for line in self.lines("next", "--from", "static:3?lock=no", "-n", "2000", "--format", "json"):
             answer = json.loads(line)
             self.assertEqual(str(answer["id"]), answer["id_str"])
 
     def test_a_key_file_goes_with_the_external_format(self):
-        self.refused(2, "next", "--from", "static:1", "--key-file", "x", says="--format external")
-        self.refused(1, "next", "--from", "static:1", "--format", "external", "--key-file", "/no/such", says="/no/such")
+        self.refused(2, "next", "--from", "static:1?lock=no", "--key-file", "x", says="--format external")
+        self.refused(1, "next", "--from", "static:1?lock=no", "--format", "external", "--key-file", "/no/such", says="/no/such")
 
     def test_policies_are_accepted(self):
         for args in (["--backward", "fail"], ["--backward", "wait:100"], ["--backward", "wait"],
@@ -230,18 +231,18 @@ class Next(Case):
                      ["--fallback", "never"], ["--fallback", "fenced"], ["--timeout", "-1"], ["--timeout", "2s"],
                      ["--seq-start", "random"], ["--clock", "coarse"], ["--clock", "precise"],
                      ["--throughput", "256:4096"], ["--throughput", "1"], ["--service", "payments"]):
-            ids = [int(line) for line in self.lines("next", "--from", "static:1", "-n", "2000", *args)]
+            ids = [int(line) for line in self.lines("next", "--from", "static:1?lock=no", "-n", "2000", *args)]
             self.assertTrue(all(a < b for a, b in zip(ids, ids[1:])), args)
 
     def test_a_node_of_its_own_is_never_left_for_fallback(self):
-        result = run("next", "--from", "static:1", "-n", "2000", "--fallback", "any")
+        result = run("next", "--from", "static:1?lock=no", "-n", "2000", "--fallback", "any")
         self.assertEqual(result.returncode, 0)
         parts = [json.loads(line) for line in self.lines("decode", "--json", "--layout", "kazahana",
                                                          stdin=result.stdout)]
         self.assertEqual({(part["node"], part["fallback"]) for part in parts}, {(1, False)})
 
     def test_a_timeout_of_0_never_waits(self):
-        result = run("next", "--from", "static:1", "-n", "1000000", "--timeout", "0", "--layout", "41-14-1@2026-01-01")
+        result = run("next", "--from", "static:1?lock=no", "-n", "1000000", "--timeout", "0", "--layout", "41-14-1@2026-01-01")
         self.assertEqual(result.returncode, 1)
         self.assertIn("without waiting", result.stderr)
         self.assertLess(len(result.stdout.splitlines()), 1000000)
@@ -256,11 +257,11 @@ class Next(Case):
     def test_a_rate_is_kept(self):
         for count, rate, least in ((11, "20/s", 0.49), (20001, "50000/s", 0.39)):
             begin = time.monotonic()
-            self.assertEqual(len(self.lines("next", "--from", "static:1", "-n", str(count), "--rate", rate)), count)
+            self.assertEqual(len(self.lines("next", "--from", "static:1?lock=no", "-n", str(count), "--rate", rate)), count)
             self.assertTrue(least < time.monotonic() - begin < 25)  # a minute for a second would be 24 or 30
 
     def test_ids_minted_at_a_rate_are_not_held_back(self):
-        with subprocess.Popen([PROGRAM, "next", "--from", "static:1", "-n", "3", "--rate", "1/h"],
+        with subprocess.Popen([PROGRAM, "next", "--from", "static:1?lock=no", "-n", "3", "--rate", "1/h"],
                               stdout=subprocess.PIPE) as process:
             self.assertRegex(process.stdout.readline(), rb"^\d+\n$")
             process.send_signal(signal.SIGTERM)
@@ -291,10 +292,10 @@ class Next(Case):
                 process.communicate(timeout=PATIENCE_S)
 
     def test_progress_is_shown_on_a_terminal_when_it_takes_long(self):
-        status, shown = on_terminal("next", "--from", "static:1", "-n", "400000", stream="stderr")
+        status, shown = on_terminal("next", "--from", "static:1?lock=no", "-n", "400000", stream="stderr")
         self.assertEqual(status, 0)
         self.assertRegex(shown, r"[\d,]+ of 400,000 IDs")
-        self.assertEqual(on_terminal("next", "--from", "static:1", stream="stderr"), (0, ""))
+        self.assertEqual(on_terminal("next", "--from", "static:1?lock=no", stream="stderr"), (0, ""))
 
 
 class Decode(Case):
@@ -356,7 +357,7 @@ class Decode(Case):
         self.refused(2, "decode", "1", "--layout", "nonsense", says="nonsense")
 
     def test_ids_are_read_from_standard_input(self):
-        ids = self.done("next", "--from", "static:9", "-n", "500", "--layout", "snowflake")
+        ids = self.done("next", "--from", "static:9?lock=no", "-n", "500", "--layout", "snowflake")
         for args in ([], ["-"]):
             answers = [json.loads(line) for line in
                        self.lines("decode", *args, "--json", "--layout", "snowflake", stdin=ids)]
@@ -431,7 +432,7 @@ class External(Case):
 
     def test_a_type_is_for_ids_of_a_layout(self):
         keys = ["--type", "post", "--key-file", self.key_file("0 speck " + "a5" * 32)]
-        tsid = self.done("next", "--from", "static:5", "--layout", "tsid")
+        tsid = self.done("next", "--from", "static:5?lock=no", "--layout", "tsid")
         text = self.done("external", *keys, stdin=tsid).strip()
         self.assertEqual(self.done("internal", *keys, "--layout", "tsid", text), tsid)
         self.refused(1, "internal", *keys, text, says="layout 41-14-8")
@@ -439,7 +440,7 @@ class External(Case):
         self.refused(2, "internal", *keys, "--layout", "nonsense", text, says="nonsense")
 
     def test_a_million_go_there_and_back(self):
-        ids = self.done("next", "-n", "1000000", "--from", "static:5", "--layout", "snowflake")
+        ids = self.done("next", "-n", "1000000", "--from", "static:5?lock=no", "--layout", "snowflake")
         for keys in ([], ["--key-file", self.key_file("2 xtea " + "5a" * 16)],
                      ["--key-file", self.key_file("3 speck " + "a5" * 32)]):
             texts = self.done("external", *keys, stdin=ids)
@@ -473,7 +474,7 @@ class External(Case):
 
     def test_texts_that_begin_with_a_hyphen_need_nothing_special(self):
         keys = ["--key-file", self.key_file("0 speck " + "a5" * 32)]
-        ids = self.done("next", "-n", "20000", "--from", "static:5").split()
+        ids = self.done("next", "-n", "20000", "--from", "static:5?lock=no").split()
         texts = self.done("external", *keys, stdin="\n".join(ids)).split()
         pairs = [(i, text) for i, text in zip(ids, texts) if text.startswith("-")]
         self.assertTrue(pairs)
@@ -499,7 +500,7 @@ class Range(Case):
 
     def test_new_ids_lie_in_the_last_minute(self):
         since, until = self.lines("range", "--since", "-1min", "--until", "+1min")
-        self.assertTrue(int(since) < int(self.done("next", "--from", "static:1")) < int(until))
+        self.assertTrue(int(since) < int(self.done("next", "--from", "static:1?lock=no")) < int(until))
         since, until = self.lines("range", "--since", "-7d", "--until", "now")
         self.assertEqual((int(until) >> 22) - (int(since) >> 22), 7 * 86400000)
 
@@ -561,12 +562,12 @@ class Layout(Case):
 
     def test_whether_its_ids_sort_after_those_that_exist(self):
         for layout in ("snowflake", "twitter", "discord", "41-6-16@2015-01-01"):
-            old = self.done("next", "--from", "static:1", "--layout", layout).strip()
+            old = self.done("next", "--from", "static:1?lock=no", "--layout", layout).strip()
             answer = self.done("layout", "kazahana", "--above", old)
             better = re.search(rf"warning: IDs made now are not above {old}: .* such as (41-14-8@[0-9-]+)\n", answer)
             self.assertTrue(better, answer)
-            self.assertLess(int(self.done("next", "--from", "static:1")), int(old))
-            self.assertGreater(int(self.done("next", "--from", "static:1", "--layout", better.group(1))), int(old))
+            self.assertLess(int(self.done("next", "--from", "static:1?lock=no")), int(old))
+            self.assertGreater(int(self.done("next", "--from", "static:1?lock=no", "--layout", better.group(1))), int(old))
             self.assertIn(f"ok: IDs made from now on sort after {old}",
                           self.done("layout", better.group(1), "--above", old))
         self.assertIn("ok: ", json.loads(self.done("layout", "kazahana", "--above", "123456", "--json"))["notes"][-1])
@@ -617,7 +618,7 @@ class Monotonic(Case):
 
 class Doctor(Case):
     def test_every_check_is_a_line_with_its_result(self):
-        result = run("doctor", "--from", "static:7")
+        result = run("doctor", "--from", "static:7?lock=no")
         self.assertEqual(result.returncode, 0, result.stdout)
         for line in result.stdout.splitlines():
             self.assertRegex(line, r"^(ok  |warn|fail|    ) ")
@@ -625,7 +626,7 @@ class Doctor(Case):
         self.assertRegex(result.stdout, r"(?m)^ok +layout .*2095-09-07")
 
     def test_json_is_one_object_a_line(self):
-        result = run("doctor", "--from", "static:7", "--json")
+        result = run("doctor", "--from", "static:7?lock=no", "--json")
         checks = {entry["check"]: entry for entry in map(json.loads, result.stdout.splitlines())}
         for name in ["time", "steps", "sync", "clock", "timer", "source", "promise", "layout"]:
             self.assertIn(checks[name]["result"], ("ok", "warn"), name)
@@ -638,10 +639,10 @@ class Doctor(Case):
             json.loads(line)
 
     def test_layouts_near_their_end_are_warned_of(self):
-        result = run("doctor", "--from", "static:7", "--layout", "30-10-12@2020-01-01")
+        result = run("doctor", "--from", "static:7?lock=no", "--layout", "30-10-12@2020-01-01")
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stdout, r"(?m)^fail +layout .*ran out on 2020-01-13")
-        text = run("doctor", "--from", "static:7", "--layout", "41-14-9@2026-01-01").stdout
+        text = run("doctor", "--from", "static:7?lock=no", "--layout", "41-14-9@2026-01-01").stdout
         self.assertRegex(text, r"(?m)^warn +sign .*2060-11-03")
         self.refused(2, "doctor", "--layout", "nonsense", says="nonsense")
 
@@ -875,7 +876,7 @@ class LeaseTable(LeaseCase):
         self.assertEqual(self.held("--service", "none"), [])
 
     def test_a_source_without_a_table_says_so(self):
-        for url in ("static:7", "standalone:", "env:HOME?default=0"):
+        for url in ("static:7?lock=no", "standalone:", "env:HOME?default=0"):
             self.refused(1, "leases", "--from", url, env={**self.env, "HOME": "1"}, says="has no table of leases")
         self.refused(2, "leases", "--from", "nowhere:", says="nowhere")
 
@@ -1144,6 +1145,44 @@ class Documentation(Case):
             self.assertIn(command, text)
             for option in self.options(command):
                 self.assertIn(option, text, command)
+
+    def test_three_shells_complete_from_one_description(self):
+        root = os.path.join(os.path.dirname(VECTORS), "..", "..")
+        checked = subprocess.run([sys.executable, os.path.join(root, "scripts", "completions"), "--check"], text=True,
+                                 stderr=subprocess.PIPE, check=False)
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+        said = self.refused(2, "next", "--from", "nowhere:")
+        schemes = re.findall(r"([a-z+]+:)[,)]", said)
+        asked = {("ne",): "next", ("next", "--fro"): "--from", ("layout", "--ab"): "--above",
+                 ("leases", "--wat"): "--watch", ("next", "--format", "base3"): "base32", ("help", "doc"): "doctor"}
+        for shell, complete in {"bash": self.bash, "zsh": self.zsh, "fish": self.fish}.items():
+            if not shutil.which(shell):
+                self.skipTest(f"{shell} is not installed")
+            for words, answer in asked.items():
+                self.assertIn(answer, complete(os.path.join(root, "completions"), *words), (shell, words))
+            offered = {word.rstrip("/") for word in complete(os.path.join(root, "completions"), "next", "--from", "")}
+            self.assertLessEqual(set(schemes), offered, shell)
+
+    def shell(self, *command):
+        result = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_S,
+                                check=False, env={**os.environ, "HOME": STATE.name})
+        self.assertEqual(result.stderr, "", command)
+        return [line.split("\t")[0] for line in result.stdout.splitlines()]
+
+    def bash(self, folder, *words):
+        return self.shell("bash", "--norc", "-c", f"source '{folder}/kazahana.bash'; COMP_WORDS=(kazahana \"$@\"); "
+                          "COMP_CWORD=$#; _kazahana; printf '%s\\n' \"${COMPREPLY[@]}\"", "bash", *words)
+
+    def zsh(self, folder, *words):
+        # What adds to the list of a completion prints instead: it cannot be called outside of one.
+        said = self.shell("zsh", "-f", "-c", "compadd() { print -l -- \"$@\" }; _describe() { print -l -- \"${(@P)2}\" }; "
+                          "_files() { print FILES }; words=(kazahana \"$@\"); CURRENT=$#words; set --; "
+                          f"source '{folder}/_kazahana'", "zsh", *words)
+        return [line.split(":")[0] if ":" in line and " " in line else line for line in said]
+
+    def fish(self, folder, *words):
+        return self.shell("fish", "--no-config", "-c", f"source '{folder}/kazahana.fish'; complete -C $argv[1]",
+                          "kazahana " + " ".join(words))
 
     def test_every_option_is_in_the_manual(self):
         pages = {"next": "kazahana-next.1.scd", "decode": "kazahana-decode.1.scd", "serve": "kazahana-serve.1.scd"}

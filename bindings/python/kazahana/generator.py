@@ -12,7 +12,7 @@ import sys
 import warnings
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Optional, TypeVar, Union
+from typing import Any, Callable, Literal, Mapping, NamedTuple, NoReturn, Optional, TypeVar, Union
 
 from . import _core
 from .errors import InvalidError
@@ -20,6 +20,11 @@ from .layout import Layout, LayoutLike
 
 LogFunction = Callable[[int, str], object]
 """Called with a level of the module logging (ERROR, WARNING or INFO) and one line, from any thread."""
+
+Fallback = Literal["never", "fenced", "any"]
+Backward = Literal["fail", "wait", "logical"]
+ClockKind = Literal["precise", "coarse"]
+SeqStart = Literal["zero", "random"]
 
 _FALLBACK = ("never", "fenced", "any")
 _BACKWARD = ("fail", "wait", "logical")
@@ -112,16 +117,16 @@ class Generator(_core.Generator):
         layout: Optional[LayoutLike] = None,
         service: Optional[str] = None,
         throughput: Union[int, tuple[int, int]] = 256,
-        fallback: str = "fenced",
-        backward: str = "wait",
+        fallback: Fallback = "fenced",
+        backward: Backward = "wait",
         max_backward_ms: int = 5000,
         max_ahead_ms: int = 1000,
-        clock: str = "precise",
+        clock: ClockKind = "precise",
         timeout_ms: int = 10000,
         renew_at: float = 0.9,
         retry_initial_ms: int = 1000,
         retry_max_ms: int = 60000,
-        seq_start: str = "zero",
+        seq_start: SeqStart = "zero",
         meta: Union[Mapping[str, str], str, None] = None,
         log: Union[LogFunction, logging.Logger, None] = None,
     ) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import uuid
 from datetime import datetime
-from typing import NamedTuple, NoReturn, Optional, Sequence, Union
+from typing import Literal, NamedTuple, NoReturn, Optional, Sequence, Union
 
 from . import _core
 from .errors import InvalidError
 from .layout import Instant, to_datetime, to_unix_ms
 
+Form = Literal["decimal", "hex", "base32", "base62", "base64url"]
 FORMS = ("decimal", "hex", "base32", "base62", "base64url")
 
 
@@ -20,12 +21,12 @@ def _form(form: str) -> int:
     return FORMS.index(form)
 
 
-def to_text(id: int, form: str = "decimal") -> str:
+def to_text(id: int, form: Form = "decimal") -> str:
     """The ID as a text: decimal, hex (16 digits), base32 (13 characters, Crockford), base62 or base64url (11)."""
     return _core.to_text(id, _form(form))
 
 
-def from_text(text: str, form: str = "decimal") -> int:
+def from_text(text: str, form: Form = "decimal") -> int:
     """The ID of a text. InvalidError names the character or the length that is wrong."""
     return _core.from_text(text, _form(form))
 

@@ -17,6 +17,8 @@ its own to every process (gunicorn's workers, containers that come and go), take
 For Django see snowflake_id.django_field. The work is done by the package kazahana, which has more to offer.
 """
 
+from kazahana import __version__
+
 from .generator import Snowflake, SnowflakeGenerator, decode
 
-__all__ = ["Snowflake", "SnowflakeGenerator", "decode"]
+__all__ = ["Snowflake", "SnowflakeGenerator", "__version__", "decode"]

@@ -350,7 +350,7 @@ class Options(InFolder):
     def test_stats_have_everything_that_the_library_counts(self):
         header = pathlib.Path(os.environ["KZ_ROOT"], "include", "kazahana.h").read_text(encoding="utf-8")
         body = re.search(r"typedef struct kz_stats \{\n(.*?)\n\} kz_stats;", header, re.DOTALL)[1]
-        names = re.findall(r"^ +(?:uint64_t|int64_t|kz_id) (\w+);", body, re.MULTILINE)
+        names = re.findall(r"^ +(?:uint64_t|int64_t|kz_id|bool) (\w+);", body, re.MULTILINE)
         self.assertEqual(tuple(names), kazahana.Stats._fields)
         with Generator("static:1", layout=ROOMY) as generator:
             ids = generator.next_ids(1000)

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,6 +15,7 @@ import unittest
 import zipfile
 
 import kazahana
+import snowflake_id
 from kazahana import _core
 
 ROOT = pathlib.Path(os.environ["KZ_ROOT"])
@@ -29,11 +31,34 @@ class Package(unittest.TestCase):
     def test_it_is_the_installed_one_that_is_tested(self):
         self.assertTrue(pathlib.Path(kazahana.__file__).is_relative_to(sys.prefix))
         self.assertEqual(kazahana.version, kazahana.__version__)
+        self.assertEqual(snowflake_id.__version__, kazahana.__version__)
 
     def test_the_version_is_the_librarys(self):
         self.assertIn(f"version: '{kazahana.version}'", (ROOT / "meson.build").read_text(encoding="utf-8"))
         wheel, = glob.glob(os.environ["KZ_DIST"] + "/*.whl")
         self.assertTrue(os.path.basename(wheel).startswith(f"kazahana-{kazahana.version}-cp39-abi3-linux_"), wheel)
+
+    def test_the_program_in_the_readme_runs(self):
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        program = text.split("```python\n")[1].split("```")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            first, last = output(sys.executable, "-c", program, env={**os.environ, "XDG_STATE_HOME": folder}).split()
+        self.assertLess(int(first), int(last))
+
+    @unittest.skipUnless(shutil.which("mypy"), "mypy is not installed")
+    def test_a_wrong_word_is_found_by_the_types(self):
+        good = 'Generator("memory:", fallback="never", backward="wait", clock="coarse", seq_start="zero")'
+        with tempfile.TemporaryDirectory() as folder:
+            for program, wrong in ((good, ""), ('Generator("memory:", fallback="nevr")', "nevr"),
+                                   ('Generator("memory:", backward="waits")', "waits"),
+                                   ('to_text(1, "base23")', "base23")):
+                path = os.path.join(folder, "program.py")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"from kazahana import Generator, to_text\n\n{program}\n")
+                found = subprocess.run(["mypy", "--strict", "--cache-dir", folder, "--python-executable", sys.executable,
+                                        path], check=False, text=True, stdout=subprocess.PIPE, cwd=folder)
+                self.assertEqual(found.returncode, 1 if wrong else 0, found.stdout)
+                self.assertIn(wrong, found.stdout)
 
     def test_nothing_but_the_module_is_exported(self):
         symbols = output("nm", "-D", "--defined-only", _core.__file__).split()
