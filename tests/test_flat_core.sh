@@ -27,14 +27,16 @@ compile() { # compile DIRECTORY [FLAG...]
 compile "$root/objects"
 
 # Nothing but libc is needed, and no name shows.
-"$cc" -shared -nostdlib -Wl,-z,defs -o "$root/alone.so" "$root"/objects/*.o -lc || die "libc alone is not enough"
+"$cc" -shared -nodefaultlibs -Wl,-z,defs -o "$root/alone.so" "$root"/objects/*.o -lc || die "libc alone is not enough"
 if nm -D --defined-only "$root/alone.so" | grep ' kz_'; then die "these names should be hidden"; fi
 
 # With the other libraries every file still compiles, also where TLS is not wanted.
 more=(-DKZ_NO_TLS)
 while read -r macro packages; do
     read -ra wanted <<<"$packages"
-    if pkg-config --exists "${wanted[@]}"; then more+=("-D$macro"); fi
+    pkg-config --exists "${wanted[@]}" || continue
+    read -ra paths <<<"$(pkg-config --cflags-only-I "${wanted[@]}")"
+    more+=("-D$macro" "${paths[@]}")
 done <"$root/flat/packages"
 compile "$root/full" "${more[@]}"
 if nm -u "$root"/full/kz_sources_redis*.o | grep -E ' (SSL|EVP|ERR|BIO|X509)_'; then die "KZ_NO_TLS still wants OpenSSL"; fi

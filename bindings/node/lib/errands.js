@@ -94,8 +94,8 @@ class Errands {
   // A provider whose table forgets a lease at its release may grant the node again in the same millisecond: it is told
   // when that is over.
   async #release({ id, signature, timestamp }) {
-    const ahead = timestamp - Date.now();
-    if (ahead >= 0 && ahead < SAME_MS_WAIT) await sleep(ahead + 1);
+    // Looked at again: a timer may fire a little before its time.
+    for (let ahead; (ahead = timestamp - Date.now()) >= 0 && ahead < SAME_MS_WAIT;) await sleep(ahead + 1);
     const options = { id, signature, timestamp };
     if (this.#serviceId !== undefined) options.serviceId = this.#serviceId;
     await this.#provider.release(options);

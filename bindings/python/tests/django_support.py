@@ -78,7 +78,8 @@ def postgres():
 
 def environment(django=DEBIAN, database=None, **more):
     """For a program that uses this Django: on the PostgreSQL database of that name, or else on SQLite."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "KZ_DIST", "KZ_ROOT")}
+    names = ("PATH", "HOME", "LANG", "KZ_DIST", "KZ_ROOT", "KAZAHANA_LOCK")
+    kept = {name: value for name, value in os.environ.items() if name in names}
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     paths = [django, SAMPLE, TESTS, *inherited, DEBIAN]
     kept.update(PYTHONPATH=os.pathsep.join(map(str, paths)), PYTHONDONTWRITEBYTECODE="1", PYTHONIOENCODING="utf-8",
