@@ -31,6 +31,7 @@ struct kz__pg {
     const char *const *texts;
     int64_t timeout_ms, deadline_ms;
     bool unnamed;      /* there is a pooler that loses prepared statements */
+    bool transaction;  /* else each trip may meet another server behind a pooler: nothing is prepared */
     char prefix[24];   /* of statements' names. Drawn, since a pooler may show us those of others */
     uint64_t prepared; /* by number, on this connection */
     uint8_t *queue;    /* what was sent in this trip */
@@ -178,12 +179,13 @@ int64_t kz__pg_left_ms(const kz__pg *pg)
     return left_ms > 0 ? left_ms : 0;
 }
 
-void kz__pg_enter(kz__pg *pg)
+void kz__pg_enter(kz__pg *pg, bool transaction)
 {
     pthread_mutex_lock(&pg->lock);
     pg->busy = true;
     pthread_mutex_unlock(&pg->lock);
     pg->deadline_ms = kz__pg_now_ms() + pg->timeout_ms;
+    pg->transaction = transaction;
 }
 
 bool kz__pg_is_open(const kz__pg *pg)
@@ -250,7 +252,7 @@ static void note(kz__pg *pg, uint8_t what, int sent)
 void kz__pg_send(kz__pg *pg, int statement, int count, const char *const *values)
 {
     char name[40];
-    if (pg->unnamed) {
+    if (pg->unnamed || !pg->transaction) {
         note(pg, (uint8_t)statement,
              PQsendQueryParams(pg->conn, pg->texts[statement], count, NULL, values, NULL, NULL, 0));
         return;

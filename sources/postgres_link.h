@@ -19,8 +19,8 @@ bool kz__pg_knows(const char *param);
 /* `forked`: the connection is the parent's. Its socket is closed here and nothing is said on it; the rest is left. */
 void kz__pg_free(kz__pg *pg, bool forked);
 
-/* Begins a call: from now on there is timeout_ms for all its trips. */
-void kz__pg_enter(kz__pg *pg);
+/* Begins a call: from now on there is timeout_ms for all its trips. Only in a transaction statements are prepared. */
+void kz__pg_enter(kz__pg *pg, bool transaction);
 /* Connects if there is no connection, and says so in *fresh. KZ_UNAVAILABLE: no server can be reached, or none accepts
  * writes. KZ_STORE: the login or the database is refused. */
 kz_status kz__pg_connected(kz__pg *pg, bool *fresh, kz_error *err);

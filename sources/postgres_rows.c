@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define RANGES_AT_ONCE 8 /* at the cursor: enough unless the table is nearly full */
@@ -122,11 +123,20 @@ static kz_status read_service(const kz__postgres *p, const PGresult *result, kz_
     return status;
 }
 
-/* The store's place: the cluster, its timeline, which a promotion changes, and the database. */
-static void read_place(const PGresult *time, kz__transaction *t)
+/* Which copy of the store this is: the cluster, its timeline, which a promotion changes, and the database. A timeline
+ * that follows on the one remembered says how many took over since. */
+static kz_status read_place(const PGresult *meta, const PGresult *time, kz__transaction *t, kz_error *err)
 {
-    (void)time;
-    (void)t;
+    kz_status status = kz__place_parse(kz__pg_text(meta, 0, 3), &t->place, err);
+    const char *cluster = kz__pg_text(time, 0, 1), *timeline = kz__pg_text(time, 0, 2);
+    const char *database = kz__pg_text(time, 0, 3);
+    char was_cluster[32] = "", was_database[32] = "";
+    unsigned was = 0, is = (unsigned)strtoul(timeline, NULL, 16);
+    snprintf(t->place_name, sizeof t->place_name, "%s %x %s", cluster, is, database);
+    if (sscanf(t->place.name, "%31s %x %31s", was_cluster, &was, was_database) == 3 &&
+        strcmp(was_cluster, cluster) == 0 && strcmp(was_database, database) == 0 && is > was)
+        t->place_passed = is - was;
+    return status;
 }
 
 static kz_status read_head(kz__postgres *p, const PGresult *meta, const PGresult *time, bool grants, kz__transaction *t,
@@ -142,7 +152,9 @@ static kz_status read_head(kz__postgres *p, const PGresult *meta, const PGresult
                         p->name, p->schema, version);
     t->high_ms = kz__pg_int(meta, 0, 1);
     t->generation = (uint64_t)kz__pg_int(meta, 0, 2);
-    read_place(time, t);
+    kz_status status = read_place(meta, time, t, err);
+    if (status)
+        return status;
     const kz_clock *clock = &p->far.base.clock;
     return kz__table_clock_check(p->name, kz__pg_int(time, 0, 0), t->high_ms,
                                  clock->wall_ns(clock->ctx) / KZ__NS_PER_MS, grants, &t->now_ms, err);
@@ -250,7 +262,7 @@ static kz_status begin_anew(kz__postgres *p, const kz__table_ask *ask, kz__trans
                             kz_error *err)
 {
     kz_status status = KZ_OK;
-    kz__pg_enter(p->link);
+    kz__pg_enter(p->link, ask->write);
     p->missing = false;
     for (int tries = 0; tries < TRIES; tries++) {
         bool fresh;
@@ -434,7 +446,7 @@ static void send_settings(const writer *w, const kz__far_service *s, int64_t now
 static kz_status commit(kz__far *f, const kz__transaction *t, kz__far_service *services, size_t count, kz_error *err)
 {
     kz__postgres *p = (kz__postgres *)f;
-    char high[NUMBER_SIZE], generation[NUMBER_SIZE];
+    char high[NUMBER_SIZE], generation[NUMBER_SIZE], place[KZ__PLACE_TEXT_SIZE];
     for (size_t i = 0; i < count; i++) {
         writer w = {p->link, services[i].name};
         if (services[i].write)
@@ -443,8 +455,9 @@ static kz_status commit(kz__far *f, const kz__transaction *t, kz__far_service *s
         if (status)
             return status;
     }
+    kz__place_text(&t->place, place);
     kz__pg_send(p->link, KZ__PG_META_PUT, 3,
-                (const char *const[]){number(t->now_ms, high), number((int64_t)t->generation, generation), ""});
+                (const char *const[]){number(t->now_ms, high), number((int64_t)t->generation, generation), place});
     kz__pg_send(p->link, KZ__PG_COMMIT, 0, NULL);
     kz_status status = kz__pg_trip(p->link, NULL, 0, err);
     if (status)

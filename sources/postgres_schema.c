@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "sources/postgres_source.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,22 +16,39 @@ kz_status kz__postgres_missing(const kz__postgres *p, kz_error *err)
                     p->name, p->schema);
 }
 
+/* With ?amnesia=quarantine: a table that is made anew may be one that was lost, and grants nothing until all that it
+ * may have granted has ended. */
+static void send_quarantine(kz__postgres *p, int64_t now_ms)
+{
+    kz__place place = {0};
+    uint64_t generation = 0;
+    char text[KZ__PLACE_TEXT_SIZE], sql[KZ__PLACE_TEXT_SIZE + 2 * KZ__PG_SCHEMA_MAX + 200];
+    kz__place_lost(&place, KZ__WHY_EMPTY, -1, now_ms, &generation);
+    kz__place_text(&place, text);
+    snprintf(sql, sizeof sql,
+             "UPDATE %s.meta SET place = '%s', generation = %" PRIu64 ", high_ms = %" PRId64 " WHERE high_ms = 0",
+             p->quoted, text, generation, now_ms);
+    kz__pg_send_text(p->link, sql);
+}
+
 /* Several may come here at once: the lock lets one make them, and the others find them. */
 kz_status kz__postgres_create(kz__postgres *p, kz_error *err)
 {
     size_t count = sizeof kz__pg_schema / sizeof kz__pg_schema[0];
     char exists[2 * KZ__PG_SCHEMA_MAX + 120], make[2 * KZ__PG_SCHEMA_MAX + 60];
-    PGresult *result = NULL;
+    PGresult *results[2] = {0};
     kz_error why = {0};
     snprintf(exists, sizeof exists, "SELECT 1 FROM pg_namespace WHERE quote_ident(nspname) = quote_ident('%s')",
              p->schema);
     snprintf(make, sizeof make, "CREATE SCHEMA IF NOT EXISTS %s", p->quoted);
     kz__pg_send_text(p->link, exists);
-    kz_status status = kz__pg_trip(p->link, &result, 1, err);
+    kz__pg_send_text(p->link, p->texts[KZ__PG_TIME]);
+    kz_status status = kz__pg_trip(p->link, results, 2, err);
     if (status)
         return status;
-    bool there = PQntuples(result) > 0;
-    kz__pg_clear(&result, 1);
+    bool there = PQntuples(results[0]) > 0;
+    int64_t now_ms = kz__pg_int(results[1], 0, 0);
+    kz__pg_clear(results, 2);
 
     kz__pg_send_text(p->link, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
     kz__pg_send_text(p->link, "SELECT pg_advisory_xact_lock(hashtext('kazahana'))");
@@ -45,6 +63,8 @@ kz_status kz__postgres_create(kz__postgres *p, kz_error *err)
             kz__pg_send_text(p->link, text);
         free(text);
     }
+    if (p->far.base.params.quarantine)
+        send_quarantine(p, now_ms);
     kz__pg_send_text(p->link, "COMMIT");
     status = kz__pg_trip(p->link, NULL, 0, &why);
     if (status || !ready)

@@ -46,11 +46,11 @@ def permitted(*command):
 class Process:
     """`kazahana next` with its IDs going to a file."""
 
-    def __init__(self, folder, url, *arguments, before=(), environment=None, layout=LAYOUT, **more):
+    def __init__(self, folder, url, *arguments, before=(), environment=None, layout=LAYOUT, program=PROGRAM, **more):
         Process.count = getattr(Process, "count", 0) + 1
         self.out_path = os.path.join(folder, "ids.%d" % Process.count)
         self.err_path = os.path.join(folder, "err.%d" % Process.count)
-        command = [*before, PROGRAM, "next"]
+        command = [*before, program, "next"]
         command += ["--layout", layout] if layout else []
         command += ["--from", url] if url else []
         with open(self.out_path, "w") as out, open(self.err_path, "w") as err:

@@ -7,6 +7,7 @@ The oracle: every ID is written down; no two of all processes are equal; each pr
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,12 +16,14 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import parallel  # noqa: E402
-from services import LOOPBACK, Pgbouncer, Postgres, free_port  # noqa: E402
+from services import LOOPBACK, ROOT, Pgbouncer, Postgres  # noqa: E402
 from test_leases import FAKETIME, FALLBACK_BIT, PATIENCE, PROGRAM, Fleet, permitted  # noqa: E402
 
 MINUTES = ("-n", "10000000", "--rate", "200/s", "--timeout", PATIENCE)
-# The same program with rules that a variable switches off.
+# The same program with rules that a variable switches off, and their bits by name.
 HOOKED = os.environ.get("KAZAHANA_HOOKED", "")
+with open(os.path.join(ROOT, "core", "rules.h"), encoding="utf-8") as header:
+    RULES = {name: 1 << bit for bit, name in enumerate(re.findall(r"^    KZ__RULE_(\w+),", header.read(), re.MULTILINE))}
 
 
 @unittest.skipIf(Postgres.missing(), "postgresql is not installed")
@@ -197,6 +200,41 @@ class Failovers(Table):
         self.end_all(fleet)
         self.assert_no_twins(fleet)
         self.tiles(standby)
+
+    def lose_grants(self, **more):
+        """A standby that takes over without having heard of the last grants, whose holders go on; then newcomers."""
+        standby = self.standby(False)
+        known = [self.start(self.both + "?lease=10min", *MINUTES, **more) for _ in range(2)]
+        self.wait_for_ids(known)
+        self.wait_for("a standby in step", lambda: self.generation(standby) == self.generation())
+        standby.sql("ALTER SYSTEM SET primary_conninfo = 'host=127.0.0.1 port=1'")
+        standby.sql("SELECT pg_reload_conf()")
+        self.wait_for("nobody who listens", lambda: self.server.sql("SELECT count(*) FROM pg_stat_replication") == "0")
+        forgotten = [self.start(self.both, *MINUTES, **more) for _ in range(5)]
+        self.wait_for_ids(forgotten)
+        generation = self.generation()
+        self.server.crash()
+        standby.promote()
+        self.assertLess(self.generation(standby), generation)
+        newcomers = [self.start(self.both, *MINUTES, **more) for _ in range(6)]
+        self.wait_for_ids(newcomers)
+        # Served at once, not only in the fallback half.
+        self.assertTrue(all(not p.last() & FALLBACK_BIT for p in newcomers))
+        self.wait_for_ids(known + forgotten + newcomers, 600)
+        self.end_all(known + forgotten + newcomers)
+        return standby, known + forgotten + newcomers
+
+    def test_an_asynchronous_standby_that_forgot_grants_repeats_nothing(self):
+        standby, fleet = self.lose_grants()
+        self.assert_no_twins(fleet)
+        self.tiles(standby)
+        self.assertTrue(any("set aside" in p.err() for p in fleet), "".join(p.err() for p in fleet))
+
+    @unittest.skipIf(not HOOKED, "the program with hooks is not built")
+    def test_without_the_place_rule_it_does(self):
+        _, fleet = self.lose_grants(program=HOOKED, environment={"KZ_RULES_OFF": str(RULES["PLACE"])})
+        ids = [id for process in fleet for id in process.ids()]
+        self.assertLess(len(set(ids)), len(ids), "no duplicate among %d IDs" % len(ids))
 
     def stop_standby_in_a_commit(self, standby):
         """A client whose commit waits for a standby that does not answer; the process of the server that waits."""
