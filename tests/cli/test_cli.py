@@ -339,6 +339,11 @@ class Decode(Case):
             self.assertEqual(json.loads(self.done("decode", text, "--json"))["id"], "38352658567418872", text)
         self.refused(1, "decode", "02pee3ocUrQ", says=["02pee3ocUrQ", "--format"])
 
+    def test_an_id_of_the_upper_half_is_called_fallback(self):
+        upper = str((1 << 22) + (8192 << 8))
+        self.assertIn("fallback   yes: from the upper half of the nodes", self.done("decode", upper, "--layout", "kazahana"))
+        self.assertIn("fallback   no", self.done("decode", str(1 << 22), "--layout", "kazahana"))
+
     def test_texts_that_begin_with_a_hyphen_are_read(self):
         answer = json.loads(self.done("decode", "--format", "base64url", "-IhBii4aU_g", "--json"))
         self.assertEqual(answer["base64url"], "-IhBii4aU_g")

@@ -25,6 +25,7 @@ INSTALLS = "builds and installs: the tests of that package do so"
 # By the page and the beginning of the block.
 NOT_RUN = {
     ("README.md", "make run"): BUILDS,
+    ("docs/databases.md", "make sqlite"): "builds, and is typed at SQLite's own prompt",
     ("docs/evidence.md", "scripts/evidence"): "make test is in it; scripts/evidence is run by test_cli.py",
     ("docs/evidence.md", "make sim"): BUILDS,
     ("docs/evidence.md", "model/run"): BUILDS,
@@ -154,6 +155,24 @@ class Docs(unittest.TestCase):
             with open(os.path.join(folder, name), encoding="utf-8") as file:
                 ids += file.read().split()
         self.assertEqual((len(ids), len(set(ids))), (800, 800))
+
+
+    def test_make_run_takes_the_id_apart_that_it_showed(self):
+        folder = tempfile.mkdtemp(prefix="kazahana-docs-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        with subprocess.Popen([os.path.join(ROOT, "scripts", "demo"), PROGRAM], text=True, stdout=subprocess.PIPE,
+                              env={**os.environ, "XDG_STATE_HOME": folder}) as demo:
+            shown = ""
+            for line in demo.stdout:
+                shown += line
+                if "In another terminal" in line:
+                    break
+            demo.terminate()
+            demo.stdout.read()
+            self.assertEqual(demo.wait(timeout=PATIENCE_S), 0, shown)
+        minted, decoded = re.findall(r'"id_str":"(\d+)"', shown)
+        self.assertEqual(minted, decoded)
+        self.assertIn(f"/decode/{minted}", shown)
 
 
 def add_page(page):
