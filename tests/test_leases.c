@@ -1395,6 +1395,8 @@ static void no_sleep(void *ctx, int64_t ns)
 static void a_child_does_not_look_at_the_wall_clock(void **state)
 {
     (void)state;
+    if (UNDER_TSAN)
+        skip();
     static const kz_clock clock = {.wall_ns = in_1970, .boot_ns = since_boot, .sleep_ns = no_sleep};
     script_reset(60000);
     kz_options options = brisk(KZ_FALLBACK_FENCED);
