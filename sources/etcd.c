@@ -56,6 +56,10 @@ static kz_status etcd_open(void **out, const char *url, const kz_source_options 
         return kz__fail(err, KZ_NO_MEMORY, "no memory for a source");
     kz_status status = read_url(e, url, options, err);
     kz_layout layout = e->far.base.params.layout;
+    if (status == KZ_OK && e->far.base.params.quarantine)
+        status = kz__fail(err, KZ_UNSUPPORTED,
+                          "source etcd: knows no ?amnesia=quarantine: etcd keeps what it has answered. If its data was "
+                          "removed, wait four lease durations, then start without it");
     if (status == KZ_OK) {
         kz_error why = {0};
         status = kz__table_source_look(&e->far.base, &layout, &why);

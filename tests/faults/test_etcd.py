@@ -288,6 +288,9 @@ class Users(Table):
 
     def test_create_no_a_newer_table_nonsense_and_a_cluster_that_is_down(self):
         self.refused(self.url + "?create=no", "create=no")
+        process = self.start(self.url + "?amnesia=quarantine", "-n", "1")
+        self.assertEqual(process.wait(), 2)
+        self.assertIn("wait four lease durations", process.err())
         self.assertEqual(self.keys(), {})
         key, value = (base64.b64encode(word).decode() for word in (b"kazahana/h", b"2 0 0"))
         self.members[0].ask("kv/put", key=key, value=value)
