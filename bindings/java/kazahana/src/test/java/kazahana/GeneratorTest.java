@@ -211,6 +211,26 @@ class GeneratorTest {
     }
 
     @Test
+    void fourProcessesOnOneStoreNeverMeet() throws Exception {
+        try (RealRedis redis = new RealRedis()) {
+            String java = ProcessHandle.current().info().command().orElse("java");
+            List<Process> processes = new ArrayList<>();
+            for (int i = 0; i < 4; i++) {
+                processes.add(new ProcessBuilder(java, "-cp", System.getProperty("java.class.path"), "kazahana.Minter",
+                        "redis://127.0.0.1:" + redis.port() + "/0?lease=1s", "20000")
+                        .redirectError(ProcessBuilder.Redirect.INHERIT).start());
+            }
+            List<long[]> lists = new ArrayList<>();
+            for (Process process : processes) {
+                lists.add(process.inputReader().lines().mapToLong(Long::parseUnsignedLong).toArray());
+                assertEquals(0, process.waitFor());
+                assertEquals(20000, lists.get(lists.size() - 1).length);
+            }
+            noDuplicates(lists);
+        }
+    }
+
+    @Test
     void aForgottenGeneratorIsClosedInTheEnd() throws Exception {
         assertNull(forget());
         for (int i = 0; i < 2000; i++) {
