@@ -548,23 +548,40 @@ function verdict(p) {
   return ['warn', 'In no window that this page saw. It may be of another service or layout, or of a lease that came and went between two looks.'];
 }
 
+// A typed external ID is turned back by the server, if it has the key.
+const TYPED = /^[a-z][a-z0-9]{0,15}_[\w-]{11}$/;
+let turned = {};
+async function turn(text) {
+  turned = {text};
+  try {
+    const answer = await ask(`/decode/${text}`), body = await answer.json();
+    turned = answer.ok ? {text, id: body.data.id_str} : {text, why: body.detail};
+  } catch {
+    turned = {text, why: 'The server does not answer.'};
+  }
+  where();
+  draw();
+}
+
 function where() {
-  const box = $('found'), text = $('paste').value.trim();
+  const box = $('found'), text = $('paste').value.trim(), typed = TYPED.test(text);
+  if (typed && turned.text !== text) turn(text);
   layout = readLayout($('shape').value);
-  const all = text && layout ? readId(text, layout, now()) : [];
+  const all = text && layout ? readId(typed ? turned.id || '' : text, layout, now()) : [];
   found = all[0] || null;
   cross = found && {ms: found.ms, slot: found.slot};
-  const key = JSON.stringify([text, $('shape').value, found && verdict(found)]);
+  const key = JSON.stringify([text, $('shape').value, found && verdict(found), typed && turned.why]);
   if (box.dataset.shown === key) return;
   box.dataset.shown = key;
   box.replaceChildren();
   if (!text) return;
   if (!layout) return box.append(make('p', 'The layout must be written as 41-14-8@2026-01-01.', 'warn'));
+  if (!found && typed) return box.append(make('p', turned.why || 'Asking the server.', 'warn'));
   if (!found) return box.append(make('p', 'Not an ID in decimal, hex (0x...), base32, base62 or base64url.', 'warn'));
   const [state, words] = verdict(found);
   const dl = make('dl');
   const lines = {Time: new Date(found.ms).toISOString(), Node: `${found.node}${found.fallback ? ' (fallback half)' : ''}`,
-    Sequence: String(found.seq), Decimal: String(found.id), Read: `as ${found.form}`};
+    Sequence: String(found.seq), Decimal: String(found.id), Read: typed ? 'as an external ID' : `as ${found.form}`};
   if (all[1]) lines.Read += `; could be ${all.slice(1).map((p) => `${p.form} (${new Date(p.ms).toISOString().slice(0, 10)})`).join(', ')}`;
   for (const [k, v] of Object.entries(lines)) dl.append(make('dt', k), make('dd', v));
   box.append(make('p', words, `verdict ${state}`), dl);

@@ -1,5 +1,6 @@
 // The page in a real Chromium, over real servers. Started by `run`.
 import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import {axe, closeBrowser, closePages, folder, freePort, kill, open, openBrowser, program, Server, start, until} from './browser.mjs';
@@ -198,6 +199,24 @@ test('an ID is found in each of its text forms', async (server) => {
   await page.fill('#shape', '41-14@x');
   assert.match(await page.textContent('#found'), /The layout must be written as/);
   quiet(page);
+});
+
+test('a typed external ID is turned back by the server that has the key', async () => {
+  const file = path.join(folder, 'keys');
+  fs.writeFileSync(file, '0 xtea 000102030405060708090a0b0c0d0e0f\n', {mode: 0o600});
+  const server = await new Server({args: ['--key-file', file]}).start();
+  try {
+    const page = await open(server);
+    const id = execFileSync(program, ['next', '--from', server.url], {encoding: 'utf8'}).trim();
+    const text = execFileSync(program, ['external', '--type', 'user', '--key-file', file, id], {encoding: 'utf8'}).trim();
+    await page.fill('#paste', text);
+    await page.waitForFunction((id) => document.querySelector('#found').textContent.includes(`Decimal${id}`), id);
+    assert.match(await page.textContent('#found'), /as an external ID/);
+    await page.fill('#paste', 'user_AAAAAAAAAAA');
+    await page.waitForFunction(() => /\S/.test(document.querySelector('#found .warn')?.textContent || ''));
+  } finally {
+    await server.kill();
+  }
 });
 
 // -------------------------------------------------------------------------------------------------------------- faults
