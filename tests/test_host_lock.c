@@ -121,16 +121,20 @@ static void a_child_does_not_keep_its_parents_number(void **state)
     (void)state;
     kz_generator *gen;
     kz_error err;
-    int gate[2];
-    char byte;
+    int gate[2], runs[2];
+    char byte = 0;
     assert_int_equal(pipe(gate), 0);
+    assert_int_equal(pipe(runs), 0);
     assert_ok(open_node(&gen, "static:11", layout, NULL, &err));
     pid_t pid = fork();
     if (pid == 0) {
         alarm(60);
         close(gate[1]);
-        _exit(read(gate[0], &byte, 1) == 0 ? 0 : 1);
+        _exit(write(runs[1], &byte, 1) == 1 && read(gate[0], &byte, 1) == 0 ? 0 : 1);
     }
+    assert_int_equal(read(runs[0], &byte, 1), 1); /* it has lived long enough to let go */
+    close(runs[0]);
+    close(runs[1]);
     kz_close(gen);
     assert_int_equal(in_another_process(nobody_has_it), 0);
     close(gate[1]);
