@@ -5,7 +5,6 @@
  * close empties the slot, makes all threads see it (membarrier, so that the minting side needs no fence), and waits
  * until no word names the slot any more. Both sides write before they read, so at least one of them sees the other. */
 #include "kazahana.h"
-#include "options.h"
 
 #include <jni.h>
 #include <linux/membarrier.h>
@@ -154,7 +153,7 @@ JNIEXPORT jlong JNICALL Java_kazahana_Native_open(JNIEnv *env, jclass class, jst
             goto done; /* an OutOfMemoryError is on its way */
     }
     for (jsize i = 0; i + 1 < taken && status == KZ_OK; i += 2)
-        status = kz_jni_option(&o, texts[i], texts[i + 1], &err);
+        status = kz_options_set(&o, texts[i], texts[i + 1], &err);
     if (url && !(url_text = (*env)->GetStringUTFChars(env, url, NULL)))
         goto done;
     if (status == KZ_OK && !(made = calloc(1, sizeof *made)))

@@ -295,7 +295,7 @@ public final class Generator implements AutoCloseable {
         /** How long opening, and each wait for an ID, may take; negative for no limit. */
         public Builder timeout(Duration timeout) {
             timeoutMs = timeout.isNegative() ? -1 : timeout.toMillis();
-            return with("timeout", Long.toString(timeoutMs));
+            return with("timeout", timeoutMs < 0 ? "forever" : timeoutMs + "ms");
         }
 
         /** Opens it. */
