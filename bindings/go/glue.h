@@ -4,7 +4,7 @@
 
 #include "kazahana.h"
 
-/* kz_open_shared is not used: Go's generators are counted in Go. `log` is a handle of Go's, 0 for none. */
+/* Each generator is one of its own: a second on one fixed node is refused. `log` is a handle of Go's, 0 for none. */
 kz_status kz_go_open(kz_generator **gen, const char *url, kz_options *options, uintptr_t log, kz_error *err);
 
 /* Makes http: and https: known, carried by Go's client. */

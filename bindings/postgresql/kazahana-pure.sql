@@ -38,16 +38,22 @@ DECLARE
     wanted bigint;
 BEGIN
     PERFORM pg_advisory_lock(hashtext('kazahana_last'));
-    SELECT last_value INTO last FROM kazahana_last;
-    wanted := kazahana_min(clock_timestamp()) | (kazahana_own_node() << 8);
-    IF last >> 22 >= wanted >> 22 AND (last & 4194303) >= (kazahana_own_node() << 8) + 255 THEN
-        wanted := ((last >> 22) + 1 << 22) | (kazahana_own_node() << 8);
-    ELSIF last >> 22 >= wanted >> 22 THEN
-        wanted := (last >> 22 << 22) | (kazahana_own_node() << 8);
-    END IF;
-    IF last < wanted - 1 THEN
-        PERFORM setval('kazahana_last', wanted - 1);
-    END IF;
+    BEGIN
+        SELECT last_value INTO last FROM kazahana_last;
+        wanted := kazahana_min(clock_timestamp()) | (kazahana_own_node() << 8);
+        IF last >> 22 >= wanted >> 22 AND (last & 4194303) >= (kazahana_own_node() << 8) + 255 THEN
+            wanted := ((last >> 22) + 1 << 22) | (kazahana_own_node() << 8);
+        ELSIF last >> 22 >= wanted >> 22 THEN
+            wanted := (last >> 22 << 22) | (kazahana_own_node() << 8);
+        END IF;
+        IF last < wanted - 1 THEN
+            PERFORM setval('kazahana_last', wanted - 1);
+        END IF;
+    EXCEPTION WHEN query_canceled OR OTHERS THEN
+        -- The lock is the session's: a query that is cancelled here must not leave it to its end.
+        PERFORM pg_advisory_unlock(hashtext('kazahana_last'));
+        RAISE;
+    END;
     PERFORM pg_advisory_unlock(hashtext('kazahana_last'));
 END
 $$;
