@@ -43,6 +43,18 @@ def permitted(*command):
         return False
 
 
+def remove(folder):
+    """What a killed server leaves running may write for a moment longer than it lives."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return shutil.rmtree(folder)
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
 class Process:
     """`kazahana next` with its IDs going to a file."""
 
@@ -119,7 +131,7 @@ class Fleet(unittest.TestCase):
             self.redis.kill()
         for place in self.mounted:
             subprocess.run(["umount", "-l", place], capture_output=True)
-        shutil.rmtree(self.folder)
+        remove(self.folder)
 
     def start(self, url, *arguments, **more):
         process = Process(self.folder, url, *arguments, **more)
